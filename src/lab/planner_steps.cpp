@@ -171,13 +171,18 @@ std::vector<MeasuredStepTime> measure_steps(const EngineConfig& engine, const Mo
 }
 
 std::vector<PlanPart> parts_of_step(const PlanAccount& predicted, const MeasuredParts& measured, const Mesh& mesh) {
-  std::vector<PlanPart> parts{{"compute and launches", predicted.compute_us + predicted.gaps_us, measured.compute_us}};
-  if (mesh.tp > 1) parts.push_back({"sums of tp", predicted.exposed_tp_us, measured.tp_us});
+  const double compute = predicted.compute_us - predicted.slowed_us + predicted.gaps_us;
+  // A study in which the device's work is timed by other means does not tell these sums from compute.
+  const bool together = mesh.tp > 1 && measured.tp_us <= 0;
+  std::vector<PlanPart> parts{{together ? "compute, launches and sums of tp" : "compute and launches",
+                               compute + (together ? predicted.exposed_tp_us : 0), measured.compute_us}};
+  if (mesh.tp > 1 && !together) parts.push_back({"sums of tp", predicted.exposed_tp_us, measured.tp_us});
   if (mesh.pp > 1) {
     parts.push_back({"pipeline bubble", predicted.bubble_us, measured.bubble_us});
     parts.push_back({"transfers of pp", predicted.exposed_pp_us, measured.pp_us});
   }
-  if (mesh.dp > 1) parts.push_back({"gradients of dp, and waiting", predicted.exposed_dp_us, measured.dp_us});
+  if (mesh.dp > 1)
+    parts.push_back({"gradients of dp, and waiting", predicted.exposed_dp_us + predicted.slowed_us, measured.dp_us});
   parts.push_back({"optimizer", predicted.optimizer_us, measured.optimizer_us});
   return parts;
 }

@@ -8,7 +8,7 @@ double attention_us(const AttentionWork& attention, const Rates& rates) {
   constexpr double kProducts = 6, kFlopPerUsOfTflops = 1e6;
   const double scores = attention.batch * attention.steps * attention.steps;
   const double products =
-      kProducts * 2 * scores * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
+      kProducts * 2 * scores * attention.share * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
   return products + memory_us(attention.score_bytes * scores, rates);
 }
 

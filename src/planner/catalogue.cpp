@@ -19,6 +19,8 @@ constexpr double kPcieCopy = 0.80;  // 50.7 of 63 GB/s while a GPU sends and rec
 
 // Parts of the data sheet that large products and copies reach on an H200.
 constexpr double kReachedGemm = 0.70, kReachedMemory = 0.85;
+// Products of f32 operands in bf16 on an H100: 390 TFLOP/s of 690.
+constexpr double kConvertingGemm = 0.55;
 // Steps of small models on an H100 were fitted with 4.5 to 6.1 TB/s (results/h100/planner), while its memory has 3.35.
 constexpr double kSpill = 0.6;
 
@@ -92,18 +94,22 @@ const GpuKind* gpu_kind_of(std::string_view device_name) {
 
 Rates rates_of_kind(const GpuKind& gpu, std::string_view math) {
   Rates rates;
-  const double tflops = math == "bf16" ? gpu.bf16_tflops : math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
+  const double tflops = math == "bf16" || math == "fp16" ? gpu.bf16_tflops
+                        : math == "tf32"                 ? gpu.tf32_tflops
+                                                         : gpu.fp32_tflops;
   rates.gemm_tflops = tflops * kReachedGemm;
   rates.batched_gemm_tflops = tflops * kReachedGemm / 2;
-  rates.gemm_half_waves = 0.1;
+  if (math == "bf16" || math == "fp16") rates.converting_gemm = kConvertingGemm;
+  rates.gemm_half_waves = 0.5;  // the last wave is half full on average
+  rates.interference = 0.4;     // an all-reduce occupies multiprocessors: steps_h100_bf16.csv
   rates.gemm_units = gpu.multiprocessors;
   // Rates of what the cache holds: cache.cpp slows those of steps that touch more.
   rates.cache_mb = gpu.cache_mb, rates.spill = rates.stream_spill = kSpill;
   rates.memory_gbps = gpu.memory_gbps * kReachedMemory * (1 + kSpill);
   rates.gemm_gbps = rates.memory_gbps;
   rates.optimizer_ps = 28 / rates.memory_gbps * 1e3;  // Adam reads and writes 28 bytes per parameter
-  rates.launch_us = rates.softmax_launch_us = 2;      // a node of a graph
-  rates.head_us = rates.input_us = 5;
+  rates.launch_us = rates.softmax_launch_us = 3;      // a node of a graph
+  rates.head_us = 20, rates.input_us = 10;
   rates.collective_launch_us = rates.collective_wait_us = 0;  // nodes of a graph too: in the latency
   rates.queue_exponent = 1;                                   // nodes of a graph: one after another
   rates.step_us = 5;

@@ -29,8 +29,9 @@ int num_fitted_constants(double RateField::*prior_sd) {
 }
 
 FitParts parts_of(const PlanAccount& account) {
-  return {account.compute_us + account.exposed_tp_us + account.bubble_us + account.gaps_us,
-          account.exposed_dp_us + account.exposed_pp_us, account.optimizer_us};
+  // A study counts what communication adds to a step, also by slower work, as communication.
+  return {account.compute_us - account.slowed_us + account.exposed_tp_us + account.bubble_us + account.gaps_us,
+          account.exposed_dp_us + account.slowed_us + account.exposed_pp_us, account.optimizer_us};
 }
 
 Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, double RateField::*prior_sd,

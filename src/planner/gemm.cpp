@@ -1,6 +1,7 @@
 // Time of a matrix product from its shape. Unit: us. Source: tiles over multiprocessors (wave quantisation), as in
 // NVIDIA's matrix multiplication guide; the rate and its half value are fitted or measured. Small products are bound by
 // their operands, which a CPU's library also packs.
+#include <algorithm>
 #include <cmath>
 
 #include "planner/terms.h"
@@ -8,28 +9,37 @@
 namespace amdahl {
 namespace {
 
-constexpr double kFlopPerUsOfTflops = 1e6, kElementBytes = 4;
+constexpr double kFlopPerUsOfTflops = 1e6, kFloatBytes = 4;
 
 // The part of the rate that kernels for few rows reach: of 4,096 x 4,096 weights on an H100 in bf16, 64 rows take 30 us
 // more than 32, 107 TFLOP/s where large products have 370 (steps_h100_bf16.csv). They divide the weights, so that all
 // multiprocessors have work.
 constexpr double kFewRowsRate = 0.25;
 
+// A library divides a long sum among multiprocessors that have no tile of their own, in parts of about so many terms:
+// gradients of 256 x 256 weights over 8,192 rows take 4 us more than those over 1,024 (steps_h100_bf16.csv), not 40.
+constexpr double kSplitTerms = 2048;
+
+double waves_of(double m, double n, double k, bool splits_sums, const Rates& rates) {
+  const double tiles = std::ceil(m / rates.gemm_tile) * std::ceil(n / rates.gemm_tile);
+  const double parts = splits_sums ? tiles * std::max(1.0, k / kSplitTerms) : tiles;
+  return std::max(tiles, std::min(rates.gemm_units, parts)) / rates.gemm_units;
+}
+
 // The arithmetic of a product.
 double product_us(double m, double n, double k, const GemmWork& gemm, const Rates& rates) {
-  const double tiles = std::ceil(m / rates.gemm_tile) * std::ceil(n / rates.gemm_tile);
-  const double waves = tiles / rates.gemm_units;
+  const double waves = waves_of(m, n, k, gemm.splits_sums, rates);
   const double rate = rates.gemm_tflops * kFlopPerUsOfTflops * (gemm.aligned ? 1 : rates.unaligned_gemm) *
-                      (gemm.few_rows ? kFewRowsRate : 1);
+                      (gemm.converts ? rates.converting_gemm : 1) * (gemm.few_rows ? kFewRowsRate : 1);
   const double idle = gemm.few_rows ? 0 : rates.gemm_half_waves / waves;
   return 2 * m * n * k / rate * (1 + idle);
 }
 
-double bytes_us(double elements, double gbps) { return gbps > 0 ? kElementBytes * elements / (gbps * 1e3) : 0; }
+double bytes_us(double bytes, double gbps) { return gbps > 0 ? bytes / (gbps * 1e3) : 0; }
 
 // The rows of data and of results, which forward and both gradients read or write.
 double rows_us(double rows, const GemmWork& gemm, const Rates& rates) {
-  return bytes_us(rows * (gemm.k + gemm.n), rates.gemm_gbps);
+  return bytes_us(gemm.element_bytes * rows * (gemm.k + gemm.n), rates.gemm_gbps);
 }
 
 // Rows of weights that are a multiple of 8 KiB apart map to few cache sets and need a page each: a CPU's library packs
@@ -45,12 +55,12 @@ double aliased_us(const GemmWork& gemm, const Rates& rates) {
 }  // namespace
 
 double gemm_waves(const GemmWork& gemm, const Rates& rates) {
-  return std::ceil(gemm.m / rates.gemm_tile) * std::ceil(gemm.n / rates.gemm_tile) / rates.gemm_units;
+  return waves_of(gemm.m, gemm.n, gemm.k, gemm.splits_sums, rates);
 }
 
 double gemm_us(const GemmWork& gemm, const Rates& rates) {
   return product_us(gemm.m, gemm.n, gemm.k, gemm, rates) + rows_us(gemm.m, gemm, rates) +
-         bytes_us(gemm.k * gemm.n, rates.gemm_gbps);
+         bytes_us(gemm.element_bytes * gemm.k * gemm.n, rates.gemm_gbps);
 }
 
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps) {
@@ -63,8 +73,9 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
                                   : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates);
   // Products one after another with the same weights find them in the cache.
   const double products = has_input ? 3 : 2;
-  const double operands = products * (rows_us(all_rows, gemm, rates) +
-                                      bytes_us(gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps));
+  const double weight_bytes = (products - 1) * gemm.element_bytes + kFloatBytes;
+  const double operands = products * rows_us(all_rows, gemm, rates) +
+                          bytes_us(weight_bytes * gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
   return gemm.count * (forward + input) + weights + operands;
 }
 

@@ -48,6 +48,10 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
   const double total = queue_us(device, host, rates);
   sum.gaps_us += times * (total - device);
   sum.weight_us += times * total * layer.weight_share;
+  // Of three products of the same size one is forward and one the gradient of the weights.
+  const double products = layer.has_input_gradient ? 3 : 2, one = (1 + layer.repeated_share) * total;
+  sum.gradients.push_back(
+      {one * (1 - 1 / products), one / products, layer.parameters, layer.repeats, layer.splits_gradient});
 }
 
 // An all-reduce is a reduction and a gather, each half of it.
@@ -55,15 +59,6 @@ double data_us(const Workload& work, double parameters, const Rates& rates) {
   return (work.reductions() + work.gathers()) / 2 *
          group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(), rates.dp_alpha_us,
                              rates.dp_gbps, rates);
-}
-
-// Communication of gradients behind the backward passes of the micro-batches that have any, and slower backward.
-Overlap data_overlap(const Workload& work, double communication, double backward, double parameters,
-                     const Rates& rates) {
-  const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
-  const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
-  const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
-  return {passes * one.exposed_us, passes * one.slowed_us};
 }
 
 double relative_sd(const PlanAccount& account, int tp) {
@@ -110,6 +105,25 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
   return streamed(rates, layer.bytes / kActivationPasses * cache_sharers(work, rates));
 }
 
+// Communication of gradients behind backward, and slower backward.
+Overlap data_overlap(const Workload& work, const StageTime& busiest, double communication, double backward,
+                     double parameters, const Rates& rates) {
+  if (rates.shared_cores > 0 || work.zero_stage > 1) {
+    // Of the micro-batches that have any.
+    const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
+    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+    const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
+    return {passes * one.exposed_us, passes * one.slowed_us};
+  }
+  GradientBuckets buckets;
+  buckets.parameters = work.bucket_bytes / work.gradient_bytes;
+  buckets.latency_us = data_us(work, 0, rates);
+  buckets.us_per_parameter = (data_us(work, 1e6, rates) - buckets.latency_us) / 1e6;
+  buckets.update_us_per_parameter = optimizer_us(1, rates_for(work, rates)) / (work.zero_stage > 0 ? work.mesh.dp : 1);
+  buckets.weights_last = buckets.updates_within = work.zero_stage == 1;
+  return overlap_of(busiest.gradients, buckets, rates);
+}
+
 // The bound, with ranks that slow each other as often as they work at once on average.
 PipelineCost shared_bound(const Workload& work, const std::vector<StageCost>& ranks, double transfer,
                           const Rates& rates) {
@@ -149,6 +163,7 @@ StageTime& StageTime::operator+=(const StageTime& other) {
        {&StageTime::compute_us, &StageTime::collectives_us, &StageTime::gaps_us, &StageTime::gemm_us,
         &StageTime::attention_us, &StageTime::memory_us, &StageTime::host_us, &StageTime::weight_us})
     this->*part += other.*part;
+  gradients.insert(gradients.end(), other.gradients.begin(), other.gradients.end());
   return *this;
 }
 
@@ -201,11 +216,11 @@ PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stage
   account.exposed_dp_us = communication;
   if (work.overlap && work.mesh.dp > 1) {
     const double backward = busiest.total_us() * sharing * (1 - kForwardShare);
-    const Overlap overlap = data_overlap(work, communication, backward, parameters, rates);
+    const Overlap overlap = data_overlap(work, busiest, communication, backward, parameters, rates);
     account.exposed_dp_us = overlap.exposed_us;
     account.slowed_us = overlap.slowed_us;
     account.compute_us += overlap.slowed_us;
-    account.hidden_dp_us = communication - overlap.exposed_us;
+    account.hidden_dp_us = std::max(0.0, communication - overlap.exposed_us);
   }
   account.relative_sd = relative_sd(account, work.mesh.tp);
   return account;

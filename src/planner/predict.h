@@ -7,6 +7,7 @@
 #include "amdahl/plan_prediction.h"
 #include "amdahl/tensor.h"
 #include "planner/rates.h"
+#include "planner/terms.h"
 #include "planner/workload.h"
 
 namespace amdahl {
@@ -25,6 +26,7 @@ struct StageTime {
   double compute_us = 0, collectives_us = 0, gaps_us = 0;
   double gemm_us = 0, attention_us = 0, memory_us = 0, host_us = 0;  // the first three sum to compute_us
   double weight_us = 0;                                              // of the total: gradients of weights by themselves
+  std::vector<GradientTime> gradients;                               // of its layers
   double total_us() const { return compute_us + collectives_us + gaps_us; }
   StageTime& operator+=(const StageTime& other);
 };

@@ -33,6 +33,8 @@ const std::vector<RateField>& rate_fields() {
        1},
       {"batched_gemm_tflops", "TFLOP/s", "attention's products", &Rates::batched_gemm_tflops, 0.4, 0.7},
       {"unaligned_gemm", "1", "part of the rate with a vocabulary that is not padded", &Rates::unaligned_gemm, 0.3, 0},
+      {"converting_gemm", "1", "part of the rate of products that round f32 operands to 16 bits",
+       &Rates::converting_gemm, 0, 0.3},
       {"gemm_gbps", "GB/s", "operands and results of matrix products; 0: no time", &Rates::gemm_gbps, 0, 0.7},
       {"alias_ps", "ps", "more for each weight of a product whose rows of weights are 8 KiB apart", &Rates::alias_ps, 0,
        0.7},

@@ -12,6 +12,7 @@ namespace amdahl {
 /// Rates in TFLOP/s and GB/s (10^9 bytes), times in us.
 struct Rates {
   double gemm_tflops = 250, gemm_half_waves = 0.4, batched_gemm_tflops = 100, unaligned_gemm = 0.5;
+  double converting_gemm = 1;
   double gemm_gbps = 0;  // 0: operands take no time
   double alias_ps = 0;
   double memory_gbps = 1500, optimizer_ps = 20;

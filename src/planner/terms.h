@@ -82,6 +82,28 @@ struct Overlap {
 };
 /// Communication of `buckets` equal buckets behind a backward pass: the last bucket is always exposed.
 Overlap overlap_of(double communication_us, double backward_us, int buckets, const Rates& rates);
+
+// overlap.cpp
+/// Backward of one layer (or several equal ones), in us.
+struct GradientTime {
+  double backward_us = 0;
+  double weight_us = 0;  // part of it: the gradient of its weights, which pieces of the layer complete one by one
+  double parameters = 0;
+  int repeats = 1;
+  bool by_pieces = false;
+};
+/// What becomes of each bucket of so many parameters.
+struct GradientBuckets {
+  double parameters = 0;
+  double latency_us = 0, us_per_parameter = 0;  // of its all-reduce
+  double update_us_per_parameter = 0;           // when it has arrived, while others are on their path
+  bool weights_last = false;                    // the gradients of all inputs come first
+  bool updates_within = false;                  // one kernel sums, updates and gathers
+};
+/// Communication that ends after backward, less what updates of earlier buckets hide. Layers in the order of forward.
+Overlap overlap_of(const std::vector<GradientTime>& layers, const GradientBuckets& buckets, const Rates& rates);
+
+// interference.cpp
 /// By which work gets slower when so many devices work at once, on average: max(1, devices / shared_cores) for virtual
 /// devices on the cores of one host, and sharing for each further one that has a core (memory bandwidth, power). 1 for
 /// one device.

@@ -12,7 +12,9 @@
 namespace amdahl {
 namespace {
 
-constexpr double kTile = 8;  // widths that are multiples of it use tensor cores fully
+constexpr double kTile = 8;             // widths that are multiples of it use tensor cores fully
+constexpr double kLossBytes = 16;       // of a token, which ranks that divide the vocabulary exchange
+constexpr double kAttentionTile = 128;  // scores of a tile on the diagonal are all computed
 
 double real(int64_t value) { return static_cast<double>(value); }
 
@@ -31,6 +33,8 @@ struct Place {
   TensorPlace tensor;
   TensorRole role;
   Recompute recompute;
+  bool one_stream;  // backward computes gradients of inputs and weights one after another
+  double adding;    // the part of the micro-batches whose gradients are added to those before
   double tp() const { return role == TensorRole::whole ? 1.0 : tensor.size; }
 };
 
@@ -42,13 +46,15 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
                 {tokens, 4 * units / tp, units},
                 {tokens, units, 4 * units / tp}};
   const double batch = at.rows * real(layer.heads) / tp;
+  for (GemmWork& gemm : work.gemms) gemm.element_bytes = at.software.typed_bytes;
   work.attention = {batch, steps, units / real(layer.heads), at.software.score_bytes};
+  if (layer.causal && at.software.skips_causal) work.attention.share = std::min(1.0, (1 + kAttentionTile / steps) / 2);
   work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp);
-  work.kernels = at.software.block_kernels;
+  work.kernels = at.software.block_kernels + at.adding * at.software.block_add_kernels;
   if (static_cast<int64_t>(batch) % 4 != 0) work.extra_kernels = at.software.unfused_kernels;
   if (tp > 1) {
     work.collectives = 4;  // after attention and after the dense layers, forward and backward
-    work.collective_bytes = tokens * units * at.software.element_bytes;
+    work.collective_bytes = tokens * units * at.software.typed_bytes;
   }
   // What backward computes again: a third of the block's work, or of it the first dense layer.
   work.repeated_share = at.recompute == Recompute::block ? 1.0 / 3 : at.recompute == Recompute::selective ? 1.0 / 9 : 0;
@@ -62,6 +68,7 @@ LayerWork embedding_work(const Place& at, const LayerSpec& layer, const Shape& i
   work.bytes = kPasses * values * at.software.element_bytes;
   work.host = LayerWork::Host::input;
   work.has_input_gradient = false;
+  if (at.tp() > 1 && at.software.sums_vocabulary) work.collectives = 1, work.collective_bytes = values * 4;
   return work;
 }
 
@@ -72,8 +79,11 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
   const double width = (pads ? real(padded_vocabulary(layer.vocabulary)) : real(layer.vocabulary)) / at.tp();
   const bool aligned = pads || layer.vocabulary % static_cast<int64_t>(kTile) == 0;
   work.gemms = {{tokens, width, real(input[1]), aligned}};
-  work.bytes = tokens * width * at.software.logit_bytes;
+  work.gemms[0].element_bytes = at.software.typed_bytes;
+  work.bytes = tokens * width * at.software.logit_bytes + width * real(input[1]) * at.software.converted_bytes;
   work.host = LayerWork::Host::head;
+  if (at.tp() > 1 && at.software.sums_vocabulary)
+    work.collectives = 2, work.collective_bytes = tokens * (real(input[1]) * 4 + kLossBytes) / 2;
   return work;
 }
 
@@ -97,7 +107,8 @@ LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& i
 
 // Convolutions, projections and dense layers: one product of the layer's FLOP. Of a column-parallel layer the
 // ranks sum the gradient of its input, of a row-parallel one its output, of another divided one both.
-LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input, double parameters) {
+LayerWork other_work(const Place& at, size_t index, const Shape& input, double parameters) {
+  const LayerSpec& layer = at.model.layers[index];
   const LayerKindRow& row = row_of(layer.kind);
   const Shape output = row.output(layer, input);
   const double flops = row.forward_flops(layer, input) * at.rows, tp = at.tp();
@@ -114,11 +125,20 @@ LayerWork other_work(const Place& at, const LayerSpec& layer, const Shape& input
   }
   if (!whole_input) in /= tp;
   if (!whole_output) out /= tp;
-  constexpr double kForwardAndBackward = 3;
-  work.bytes = kForwardAndBackward * (in + out) * at.software.element_bytes + parameters * at.software.accumulate_bytes;
+  const SoftwareProfile& software = at.software;
+  work.bytes =
+      software.pass_bytes * (in + out) + parameters * (software.accumulate_bytes + at.adding * software.added_bytes);
+  if (layer.kind == LayerKind::dense) {
+    if (layer.dropout > 0) work.bytes += software.dropout_bytes * out;
+    if (index > 0) work.bytes += software.mask_bytes * in;
+    if (at.rows >= software.transposed_rows) work.bytes += software.transposed_bytes * out;
+    work.splits_gradient = true;
+  }
   const bool small = layer.kind == LayerKind::dense && at.rows <= at.software.small_rows;
-  for (GemmWork& gemm : work.gemms) gemm.few_rows = small;
-  work.kernels = small ? 2 : at.software.dense_kernels + (layer.dropout > 0 ? 2 : 0);
+  for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32;
+  work.kernels = small ? 2 : software.dense_kernels + (layer.dropout > 0 ? software.dropout_kernels : 0);
+  if (!small && at.one_stream) work.kernels += software.weight_kernels;
+  if (!small) work.kernels += at.adding * software.dense_add_kernels;
   return work;
 }
 
@@ -130,7 +150,8 @@ LayerWork work_of_layer(const Place& at, size_t index) {
   switch (layer.kind) {
     case LayerKind::transformer_block:
       work = block_work(at, layer, input);
-      work.bytes += parameters * at.software.accumulate_bytes;
+      work.bytes += parameters *
+                    (at.software.accumulate_bytes + at.software.converted_bytes + at.adding * at.software.added_bytes);
       break;
     case LayerKind::embedding:
       work = embedding_work(at, layer, input);
@@ -143,12 +164,13 @@ LayerWork work_of_layer(const Place& at, size_t index) {
       work = recurrent_work(at, layer, input, index == 0);
       break;
     default:
-      work = other_work(at, layer, input, parameters);
+      work = other_work(at, index, input, parameters);
   }
   work.parameters = parameters;
   // Of schedules whose backward is in two parts the first one computes both gradients, except of dense layers; it
   // leaves out the model's first layer (Model::backward_inputs). Of three products one is the gradient of the weights.
   work.weight_share = index == 0 ? 2.0 / 3 : layer.kind == LayerKind::dense ? 1.0 / 3 : 0;
+  for (GemmWork& gemm : work.gemms) gemm.splits_sums = at.software.splits_sums;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
@@ -189,13 +211,34 @@ SoftwareProfile amdahl_profile() {
   return profile;
 }
 
-// Tensor cores need operands that are contiguous along the summed dimension: of the gradient of the weights one operand
-// is transposed by a launch of its own. Dense layers of few rows have kernels of their own (ops/cuda_small.h).
+// Counted in model/transformer_block.cpp, model/sequence_layers.cpp and ops/cuda_gemm_ops.cpp, with e bytes of the type
+// in which blocks compute; the residual stream and its gradient are f32.
 SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   SoftwareProfile profile = amdahl_profile();
-  if (math == "fp32") return profile;
-  profile.dense_kernels = 4;
-  profile.small_rows = 64;
+  const bool narrow = math == "bf16" || math == "fp16", tensor_cores = math != "fp32";
+  const double e = narrow ? 2 : 4;
+  profile.typed_bytes = e;
+  profile.converts_f32 = narrow;
+  profile.converted_bytes = narrow ? 6 : 0;
+  profile.skips_causal = profile.sums_vocabulary = profile.splits_sums = true;
+  // Forward: normalisation 4 + e; sum and normalisation 4 + e + 4 + e; sum 4 + e + 4. Backward: gradient of two
+  // normalisations 2 (e + 4 + 4 + 4); in another type copies of the residual stream's gradient, 4 + e and e. Sums of
+  // two biases 2 e.
+  profile.whole_bytes = 20 + 4 * e + 24 + 2 * e + (narrow ? 4 + 2 * e : 0) + 2 * e;
+  // GELU's input and output 4 e, its gradient 4 e, bias of q, k and v 3 e and of the first dense layer 4 e; attention's
+  // gradient reads its output and that one's gradient once more, and sums those of q in f32.
+  profile.divided_bytes = 15 * e + 2 * e + 8 + e;
+  profile.logit_bytes = 2 * e;  // the loss replaces logits by their gradient
+  profile.block_kernels = narrow ? 30 : 27;
+  profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 2;
+  // Dropout reads and writes what the product wrote, and the mask of the layer below the gradient of the input; tensor
+  // cores need operands that are contiguous along the summed dimension: of the gradient of the weights one is
+  // transposed by a launch of its own. A second stream has these gradients' launches.
+  profile.pass_bytes = 0, profile.dropout_bytes = 8, profile.mask_bytes = 8;
+  profile.dense_kernels = 3, profile.dropout_kernels = 1, profile.weight_kernels = tensor_cores ? 3 : 2;
+  if (!tensor_cores) return profile;
+  profile.transposed_bytes = 8, profile.transposed_rows = 256;
+  profile.small_rows = 64;  // ops/cuda_small.h
   return profile;
 }
 
@@ -301,8 +344,14 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
   std::vector<LayerRange> ranges{{}};
   if (plan.mesh.pp > 1) ranges = stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
   const std::vector<TensorRole> roles = tensor_roles(model, ranges);
-  const Place at{
-      model, software, work.micro_rows, {plan.mesh.tp, 0}, TensorRole::whole, static_cast<Recompute>(plan.recompute)};
+  const Place at{model,
+                 software,
+                 work.micro_rows,
+                 {plan.mesh.tp, 0},
+                 TensorRole::whole,
+                 static_cast<Recompute>(plan.recompute),
+                 plan.mesh.pp > 1,
+                 1 - 1.0 / static_cast<double>(plan.accumulate)};
   const auto holder = [&](size_t stage) {
     return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));
   };

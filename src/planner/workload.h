@@ -20,13 +20,17 @@ struct GemmWork {
   double count = 1;       // of equal products, one after another
   bool few_rows = false;  // by a kernel for few rows
   bool input_gradient = true;
-  double weight_rows = 0;  // rows of one product for the weights' gradient of all `count`; 0: each has its own
+  double weight_rows = 0;    // rows of one product for the weights' gradient of all `count`; 0: each has its own
+  double element_bytes = 4;  // of operands and results, except of the gradient of the weights, which is f32
+  bool converts = false;     // f32 operands that the product rounds to 16 bits itself
+  bool splits_sums = false;  // over multiprocessors without a tile
 };
 
 /// Attention of one layer on one device: `batch` = rows x heads of this device.
 struct AttentionWork {
   double batch = 0, steps = 0, head_size = 0;
   double score_bytes = 0;  // bytes of element-wise kernels per score, forward and backward; 0: a fused kernel
+  double share = 1;        // of the scores that are computed: of a causal mask's zeros none
 };
 
 /// One layer (or several equal ones) on one device for one micro-batch, forward and backward.
@@ -44,6 +48,7 @@ struct LayerWork {
   double pinned = 0;                                          // of these, a table that the output layer reads too
   double repeated_share = 0;                                  // of its work that backward does again
   double weight_share = 0;                                    // of its work: gradients of weights by themselves
+  bool splits_gradient = false;                               // backward computes its weights' gradient by pieces
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
 };
 
@@ -80,14 +85,29 @@ struct Workload {
 /// Properties of a training program that are counted in its source, not fitted.
 struct SoftwareProfile {
   std::string name;
-  double element_bytes = 4;     // of activations and weights in matrix products
-  double score_bytes = 0;       // as AttentionWork
-  double whole_bytes = 0;       // element-wise bytes of a transformer block per row, step and unit, not divided by tp
-  double divided_bytes = 0;     // those that tp divides
-  double accumulate_bytes = 0;  // per parameter and micro-batch: adding a gradient to its sum
-  double logit_bytes = 0;       // per logit
-  double block_kernels = 0;     // launches of a transformer block, forward and backward
-  double dense_kernels = 3;     // launches of a dense layer, forward and backward; dropout has two more
+  double element_bytes = 4;      // of activations between layers, and of dense layers' weights in products
+  double typed_bytes = 4;        // of operands within blocks, of logits, and of sums of a block over tp
+  double converted_bytes = 0;    // per parameter of such layers and micro-batch: making a copy of that type
+  bool splits_sums = false;      // of products over multiprocessors without a tile of the result
+  bool converts_f32 = false;     // products of dense layers round their f32 operands
+  bool sums_vocabulary = false;  // embedding and output layer have sums over tp
+  bool skips_causal = false;     // attention computes only the scores that a causal mask keeps
+  double score_bytes = 0;        // as AttentionWork
+  double whole_bytes = 0;        // element-wise bytes of a transformer block per row, step and unit, not divided by tp
+  double divided_bytes = 0;      // those that tp divides
+  double accumulate_bytes = 0;   // per parameter and micro-batch: adding a gradient to its sum
+  double logit_bytes = 0;        // per logit
+  double block_kernels = 0;      // launches of a transformer block, forward and backward
+  double pass_bytes = 12;        // of a dense layer, convolution or projection per value of input and output
+  double dropout_bytes = 0;      // more per output with dropout
+  double mask_bytes = 0;         // more per input of a dense layer that has an input gradient: mask of the layer below
+  double transposed_bytes = 0;   // more per output with at least `transposed_rows` rows
+  double transposed_rows = 0;
+  double dense_kernels = 3;    // launches of a dense layer, forward and backward
+  double dropout_kernels = 2;  // more of them with dropout
+  double added_bytes = 0;      // per parameter and micro-batch but the first: reading the gradient's sum
+  double block_add_kernels = 0, dense_add_kernels = 0;  // launches that add sums of biases to those before
+  double weight_kernels = 0;   // more of them without a second stream for the gradients of weights
   double small_rows = 0;       // up to so many rows a dense layer has a kernel of its own, one forward and one backward
   double unfused_kernels = 0;  // more of them when rows x heads is no multiple of 4
   bool pads_alone = true;      // pads the vocabulary also on one device

@@ -77,26 +77,30 @@ Errors errors_of(const Replay& replay, const LeftOut& left_out) {
 
 Rates h100_prior(const std::string& math, double measured_gbps) {
   Rates prior = gpu_prior("NVIDIA H100 80GB HBM3", math);
-  if (measured_gbps > 0) prior.dp_gbps = prior.tp_gbps = measured_gbps;  // `calibrate` sweeps all-reduces first
+  if (measured_gbps <= 0) return prior;
+  // `calibrate` sweeps all-reduces first: rate and latency of two GPUs.
+  prior.dp_gbps = prior.tp_gbps = prior.pp_gbps = measured_gbps;
+  prior.dp_alpha_us = prior.tp_alpha_us = 10, prior.hop_us = 0;
   return prior;
 }
 
-// Before dense layers of few rows were counted apart: median 14 %, worst 51 %.
+// Before operands of 16 bits, sums over the vocabulary and buckets were counted: mean 21 %, worst 83 %.
 TEST(PlannerReplay, StepsOfTwoH100InBf16) {
   const Replay replay = replay_of("steps_h100_bf16.csv", 0, amdahl_gpu_profile("bf16"));
-  ASSERT_EQ(replay.rows.size(), 24u);
-  const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("bf16", 241.1)));
-  EXPECT_LE(errors.median, 0.125);
-  EXPECT_LE(errors.summary.mean, 0.135);
-  EXPECT_LE(errors.summary.worst, 0.36);
+  ASSERT_EQ(replay.rows.size(), 47u);
+  const LeftOut left_out = leave_groups_out(replay.rows, replay.models, h100_prior("bf16", 241.1));
+  const Errors errors = errors_of(replay, left_out);
+  EXPECT_LE(errors.summary.mean, 0.095);
+  EXPECT_LE(errors.summary.worst, 0.40);
+  EXPECT_LE(left_out.interval_factor, 3);
 }
 
-TEST(PlannerReplay, StepsOfOneH100InFp32) {
+TEST(PlannerReplay, StepsOfH100InFp32) {
   const Replay replay = replay_of("steps_h100_fp32.csv", 0, amdahl_gpu_profile("fp32"));
-  ASSERT_EQ(replay.rows.size(), 18u);
-  const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("fp32", 0)));
-  EXPECT_LE(errors.summary.mean, 0.055);
-  EXPECT_LE(errors.summary.worst, 0.18);
+  ASSERT_EQ(replay.rows.size(), 27u);
+  const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("fp32", 241.1)));
+  EXPECT_LE(errors.summary.mean, 0.085);
+  EXPECT_LE(errors.summary.worst, 0.25);
 }
 
 TEST(PlannerReplay, StepsOfAnIdleCpu) {
@@ -123,8 +127,8 @@ double kernels_of(int64_t batch, const char* math) {
 
 TEST(PlannerWorkload, DenseLayersOfFewRowsHaveTheirOwnKernels) {
   EXPECT_EQ(kernels_of(64, "bf16"), 2 * 4) << "one forward and one backward";
-  EXPECT_EQ(kernels_of(65, "bf16"), 3 * 6 + 4 - 1) << "dropout in three layers, no gradient of the input";
-  EXPECT_EQ(kernels_of(64, "fp32"), 3 * 5 + 3 - 1) << "they need tensor cores";
+  EXPECT_EQ(kernels_of(65, "bf16"), 3 * 4 + 3 - 1) << "dropout in three layers, no gradient of the input";
+  EXPECT_EQ(kernels_of(64, "fp32"), kernels_of(65, "bf16")) << "they need tensor cores";
   const Rates rates = gpu_prior("NVIDIA H100", "bf16");
   GemmWork gemm{64, 4096, 4096};
   const double usual = gemm_us(gemm, rates);

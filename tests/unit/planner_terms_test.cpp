@@ -34,6 +34,26 @@ TEST(PlannerTerms, GemmIsFlopOverRateAndWaves) {
   EXPECT_DOUBLE_EQ(gemm_step_us({1000, 1000, 1000}, false, rates), 40) << "the first layer has no input gradient";
 }
 
+TEST(PlannerTerms, OperandsOf16BitsAndLongSums) {
+  Rates rates = simple_rates();
+  rates.gemm_gbps = 100;
+  GemmWork gemm{1000, 1000, 1000};
+  gemm.element_bytes = 2;
+  EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20 + 60);
+  EXPECT_DOUBLE_EQ(gemm_step_us(gemm, true, rates), 60 + 3 * 60 + 20) << "gradients of weights are f32";
+  rates.gemm_gbps = 0, rates.converting_gemm = 0.5;
+  EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20);
+  gemm.converts = true;
+  EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 40);
+  const GemmWork sum{256, 256, 20480};
+  GemmWork split = sum;
+  split.splits_sums = true;
+  EXPECT_DOUBLE_EQ(gemm_waves(sum, rates), 0.04);
+  EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 0.4) << "ten parts";
+  split.k = 1e6;
+  EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 1) << "all multiprocessors";
+}
+
 TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
   const Rates rates = simple_rates();
   // 16 heads, 1000 steps, 64 features: 6 x 2 x 16e6 x 64 FLOP at 50 TFLOP/s; 10 bytes of each score at 1 TB/s.
@@ -101,6 +121,27 @@ TEST(PlannerTerms, TheLastBucketIsExposed) {
   EXPECT_DOUBLE_EQ(all.slowed_us, 7.5);
   EXPECT_DOUBLE_EQ(overlap_of(100, 1000, 1, rates).exposed_us, 100);
   EXPECT_DOUBLE_EQ(overlap_of(100, 40, 4, rates).exposed_us, 70) << "backward is too short";
+}
+
+TEST(PlannerTerms, BucketsAreSentWhenTheirLastGradientIsComplete) {
+  Rates rates = simple_rates();
+  rates.interference = 0.5;
+  // Backward of three layers, the last first: 100 us each. Buckets hold the last two, and the first.
+  std::vector<GradientTime> layers{{100, 50, 4}, {100, 50, 2, 2}};
+  GradientBuckets buckets{4, 10, 20, 0};
+  Overlap overlap = overlap_of(layers, buckets, rates);
+  EXPECT_DOUBLE_EQ(overlap.exposed_us, 90) << "the first bucket is sent from 200 to 290, the second until 390";
+  EXPECT_DOUBLE_EQ(overlap.slowed_us, 0.5 * 90);
+  buckets.update_us_per_parameter = 5;
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 70) << "the first bucket's update is hidden";
+  buckets.update_us_per_parameter = 0;
+  layers[0].parameters = 8;
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "a layer is one piece";
+  layers[0].by_pieces = true;
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "its first piece waits for the bucket";
+  buckets.weights_last = true;
+  // Gradients of inputs until 150; those of weights: the first layer's pieces at 175 and 200, then the others.
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 175 + 3 * 90 - 300);
 }
 
 TEST(PlannerTerms, OperandsOfProductsTakeTime) {
