@@ -128,9 +128,9 @@ class SymmetricCommunicator final : public Communicator {
 };
 
 std::string text_of(const SymmetricOptions& options) {
-  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks",
+  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks{}",
                      to_string(options.all_reduce), options.flagged_bytes, options.line_bytes, options.one_shot_bytes,
-                     options.first_epoch, options.blocks);
+                     options.first_epoch, options.blocks, options.direct ? ", direct" : "");
 }
 
 /// Error{usage} for an algorithm that ranks of this kind do not have.
