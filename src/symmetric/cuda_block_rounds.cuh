@@ -114,8 +114,10 @@ class BlockRounds {
   }
   /// Ends a kernel without slots: returns once the writes of all ranks are done. One round.
   __device__ void finish() {
-    signal(0);
-    wait(0);
+    if (complete_) {
+      signal(0);
+      wait(0);
+    }
     end(1);
   }
 

@@ -66,7 +66,9 @@ __device__ __forceinline__ unsigned ranks_at_once(const TeamView& team, int base
 class FlaggedRound {
  public:
   __device__ FlaggedRound(const TeamView& team, size_t state)
-      : team_(team), state_(at<FlaggedState>(team, team.rank, state)), number_(state_->units / kRoundUnits + 1) {}
+      : team_(team),
+        state_(at<FlaggedState>(team, team.rank, state)),
+        number_(__ldcg(&state_->units) / kRoundUnits + 1) {}
   __device__ uint64_t number() const { return number_; }
   /// Ends this block's part. Called by all threads after a __syncthreads().
   __device__ void end(bool complete) const {
