@@ -56,8 +56,9 @@ __device__ __forceinline__ void copy_to_ranks(const TeamView& team, unsigned to,
 }
 
 /// Adds up `count` elements over the ranks, in their order, at `skip` bytes from the start of what each sends, which is
-/// a multiple of 16 bytes in memory. Calls use(p, pack) with each pack of sums.
-template <class T, bool adds, int kUnroll, class Use>
+/// a multiple of 16 bytes in memory. Calls use(p, pack) with each pack of sums. Loads of kAtOnce ranks are under way at
+/// once.
+template <class T, bool adds, int kUnroll, int kAtOnce, class Use>
 __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresses& all, size_t skip, size_t count,
                                             ReduceOp op, const Use& use) {
   using A = Adder<T>;
@@ -65,17 +66,17 @@ __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresse
   const size_t packs = (count + kPer - 1) / kPer, threads = blockDim.x, stride = gridDim.x * threads * kUnroll;
   for (size_t first = blockIdx.x * threads * kUnroll + threadIdx.x; first < packs; first += stride) {
     typename A::type sums[kUnroll][kPer];
-    for (int base = 0; base < team.size; base += kRanksAtOnce) {
-      Pack<T> got[kRanksAtOnce][kUnroll];
+    for (int base = 0; base < team.size; base += kAtOnce) {
+      Pack<T> got[kAtOnce][kUnroll];
 #pragma unroll
-      for (int r = 0; r < kRanksAtOnce; ++r)
+      for (int r = 0; r < kAtOnce; ++r)
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
           if (base + r < team.size && first + u * threads < packs)
             got[r][u] =
                 load_pack(reinterpret_cast<const T*>(all.send[base + r] + skip), first + u * threads, count, true);
 #pragma unroll
-      for (int r = 0; r < kRanksAtOnce; ++r) {
+      for (int r = 0; r < kAtOnce; ++r) {
         if (base + r >= team.size) continue;
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
@@ -100,16 +101,16 @@ template <class T, class Use>
 __device__ __forceinline__ void add_directly(const TeamView& team, const Addresses& all, size_t skip, size_t count,
                                              ReduceOp op, const Use& use, int unroll = 0) {
   if constexpr (std::is_same_v<T, float>) {
-    if (unroll == 1) return add_buffers<T, true, 1>(team, all, skip, count, op, use);
-    if (unroll == 2) return add_buffers<T, true, 2>(team, all, skip, count, op, use);
-    if (unroll == 4) return add_buffers<T, true, 4>(team, all, skip, count, op, use);
+    if (unroll == 1) return add_buffers<T, true, 1, 4>(team, all, skip, count, op, use);
+    if (unroll == 2) return add_buffers<T, true, 2, 4>(team, all, skip, count, op, use);
+    if (unroll == 4) return add_buffers<T, true, 4, 2>(team, all, skip, count, op, use);
   }
   if (op != ReduceOp::sum && op != ReduceOp::avg)
-    add_buffers<T, false, 1>(team, all, skip, count, op, use);
+    add_buffers<T, false, 1, kRanksAtOnce>(team, all, skip, count, op, use);
   else if (team.size == 2 && sizeof(T) >= 4)
-    add_buffers<T, true, 4>(team, all, skip, count, op, use);
+    add_buffers<T, true, 4, 2>(team, all, skip, count, op, use);
   else
-    add_buffers<T, true, sizeof(T) == 1 ? 1 : 2>(team, all, skip, count, op, use);
+    add_buffers<T, true, sizeof(T) == 1 ? 1 : 2, kRanksAtOnce>(team, all, skip, count, op, use);
 }
 
 /// Whether all ranks, but `except`, have shown buffers.

@@ -17,7 +17,7 @@ __device__ bool can_exchange_directly(const TeamView& team, const Addresses& all
 
 /// Reduce-scatter: each rank adds up its part where it is. Others: each rank writes where the data are wanted.
 template <class T, bool sums>
-__device__ void exchange_directly(const TeamView& team, const Addresses& all, const ExchangeCall& call) {
+__device__ __noinline__ void exchange_directly(const TeamView& team, const Addresses& all, const ExchangeCall& call) {
   const size_t stride = call.stride * sizeof(T);
   if constexpr (sums) {
     auto* to = static_cast<T*>(call.recv);
@@ -110,9 +110,11 @@ __global__ void __launch_bounds__(kCollectiveThreads)
   rounds.end(chunks);
 }
 
-/// Each rank adds up its share where it is, and writes the sums where they are wanted.
+/// Each rank adds up its share where it is, and writes the sums where they are wanted. Not inlined: with registers of
+/// its own it spills none.
 template <class T>
-__device__ void reduce_directly(const TeamView& team, const Addresses& all, size_t share, const ExchangeCall& call) {
+__device__ __noinline__ void reduce_directly(const TeamView& team, const Addresses& all, size_t share,
+                                             const ExchangeCall& call) {
   const size_t begin = min(call.count, static_cast<size_t>(team.rank) * share);
   const size_t count = min(call.count, begin + share) - begin;
   add_directly<T>(
