@@ -55,7 +55,8 @@ void from_rank_zero(CpuTeam& team, const LoopCall& call) {
 }
 
 void run_loop(CpuTeam& team, const LoopCall& call) {
-  if (call.kind == LoopKind::put_signal) return ping_pong(team, call, call.bytes);
+  // CPUs need no packets: their stores are ordered.
+  if (call.kind == LoopKind::put_signal || call.kind == LoopKind::put_packets) return ping_pong(team, call, call.bytes);
   if (call.kind == LoopKind::signal) return ping_pong(team, call, 0);
   if (call.kind == LoopKind::contended_add) {
     auto* counter = reinterpret_cast<uint64_t*>(team.at(call.counter));

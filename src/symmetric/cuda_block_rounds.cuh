@@ -31,6 +31,27 @@ __device__ __forceinline__ bool has_reached(const Signal* counter, uint64_t valu
   return static_cast<int64_t>(load_acquire(counter) - value) >= 0;
 }
 
+/// Where the buffers of all ranks are; null for one that others cannot access.
+struct Addresses {
+  const char* send[kMaxTeamRanks];
+  char* recv[kMaxTeamRanks];
+};
+/// An address and a tag that is never 0, in one word: it is stored whole.
+inline constexpr int kAddressBits = 48;
+__device__ __forceinline__ uint64_t address_word(const void* address, uint64_t counter) {
+  return (counter % 0xffff + 1) << kAddressBits | reinterpret_cast<uint64_t>(address);
+}
+/// Whether the word of `counter` has come.
+__device__ __forceinline__ bool has_address(const uint64_t* word, uint64_t counter, uint64_t& address) {
+  const uint64_t value = load_acquire(reinterpret_cast<const Signal*>(word));
+  address = value & ((uint64_t{1} << kAddressBits) - 1);
+  return value >> kAddressBits == counter % 0xffff + 1;
+}
+/// Not ordered after earlier writes of this kernel: it follows none.
+__device__ __forceinline__ void store_word(uint64_t* place, uint64_t value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(place), "l"(value) : "memory");
+}
+
 /// All functions are called by all threads of the block.
 class BlockRounds {
  public:
@@ -65,6 +86,41 @@ class BlockRounds {
     *counter() = base_ + rounds;
   }
 
+  /// Tells the others where this rank's buffers are, and takes their addresses. Before the first round. A rank that
+  /// abandons this takes its addresses back: its buffers are not accessed later. Returns complete().
+  __device__ bool exchange_addresses(const void* send, void* recv, Addresses& all) {
+    const int other = static_cast<int>(threadIdx.x);
+    const bool has_other = other < team_.size && other != team_.rank;
+    bool came = true;
+    if (complete_ && other < team_.size)
+      all.send[other] = static_cast<const char*>(send), all.recv[other] = static_cast<char*>(recv);
+    if (complete_ && has_other) {
+      uint64_t* there = address(other, team_.rank);
+      store_word(there, address_word(send, base_));
+      store_word(there + 1, address_word(recv, base_));
+      uint64_t* here = address(team_.rank, other);
+      uint64_t of_send = 0, of_recv = 0;
+      came = wait_for(team_, other,
+                      [&] { return has_address(here, base_, of_send) && has_address(here + 1, base_, of_recv); });
+      all.send[other] = reinterpret_cast<const char*>(of_send), all.recv[other] = reinterpret_cast<char*>(of_recv);
+      here[0] = here[1] = 0;  // the next ones come after this kernel
+    }
+    complete_ = __syncthreads_and(complete_ && came ? 1 : 0) != 0;
+    if (!complete_ && has_other) {
+      store_word(address(other, team_.rank), 0);
+      store_word(address(other, team_.rank) + 1, 0);
+    }
+    return complete_;
+  }
+  /// Ends a kernel without slots: returns once the writes of all ranks are done. One round.
+  __device__ void finish() {
+    if (complete_) {
+      signal(0);
+      wait(0);
+    }
+    end(1);
+  }
+
   /// Slots in the memory of rank `on` for what rank `from`, another one, writes in a round.
   __device__ char* pushed(int on, int from, uint64_t round) const {
     return team_.base[on] + layout_.pushed(base_ + round, on, from, static_cast<int>(blockIdx.x));
@@ -80,6 +136,11 @@ class BlockRounds {
     return at<Signal>(team_, on, Layout::kArrived) + blockIdx.x * kMaxTeamRanks + of;
   }
 
+  /// On rank `on`, the words of rank `of` for this block.
+  __device__ uint64_t* address(int on, int of) const {
+    return at<uint64_t>(team_, on, Layout::kAddresses) + 2 * (blockIdx.x * kMaxTeamRanks + static_cast<unsigned>(of));
+  }
+
   const TeamView& team_;
   const Layout& layout_;
   const uint64_t base_;  // signals of this block before this kernel
@@ -90,10 +151,10 @@ __device__ __forceinline__ bool are_aligned(const void* a, const void* b, size_t
   return ((reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b)) & (bytes - 1)) == 0;
 }
 
-/// Copies what is made of whole Units, and returns its bytes. By all threads of a block.
-template <class Unit>
+/// Copies what is made of whole Units, and returns its bytes. By all threads of a block. `kUnroll`: loads in flight of
+/// a thread; in a kernel that also adds up, more than 4 spill registers.
+template <class Unit, int kUnroll = 4>
 __device__ __forceinline__ size_t copy_units(char* to, const char* from, size_t bytes) {
-  constexpr int kUnroll = 4;  // loads in flight; more of them spill registers
   const size_t count = bytes / sizeof(Unit), threads = blockDim.x;
   auto* target = reinterpret_cast<Unit*>(to);
   const auto* source = reinterpret_cast<const Unit*>(from);
@@ -110,11 +171,12 @@ __device__ __forceinline__ size_t copy_units(char* to, const char* from, size_t 
 }
 
 /// Copies between any addresses, 16 bytes at a time where they allow it. By all threads of a block.
+template <int kUnroll = 4>
 __device__ inline void copy_bytes(char* to, const char* from, size_t bytes) {
   if (to == from) return;
   size_t done = 0;
   if (are_aligned(to, from, sizeof(uint4)))
-    done = copy_units<uint4>(to, from, bytes);
+    done = copy_units<uint4, kUnroll>(to, from, bytes);
   else if (are_aligned(to, from, sizeof(unsigned)))
     done = copy_units<unsigned>(to, from, bytes);
   else if (are_aligned(to, from, sizeof(unsigned short)))

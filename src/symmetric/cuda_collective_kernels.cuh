@@ -21,6 +21,12 @@ struct ExchangeCall {
   ReduceOp op;
   bool pushes, receives;  // whether this rank does
   bool parts;             // each rank gets another part of `send`
+  /// The ranks tell each other where their buffers are and access them directly, if all can. `shown`: what others may
+  /// access, null for what they cannot or must not.
+  bool meets = false;
+  const void* shown_send = nullptr;
+  void* shown_recv = nullptr;
+  int unroll = 0;  // of f32; 0: as chosen
 };
 
 template <class T>
@@ -28,79 +34,153 @@ __device__ T* at(const TeamView& team, int rank, size_t offset) {
   return reinterpret_cast<T*>(team.base[rank] + offset);
 }
 
-__device__ __forceinline__ void store_flagged(uint64_t* place, uint32_t word, uint32_t flag) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(place), "l"(uint64_t{flag} << 32 | word) : "memory");
-}
-__device__ __forceinline__ bool load_flagged(const uint64_t* place, uint32_t flag, uint32_t& word) {
-  uint64_t value;
-  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(place) : "memory");
-  word = static_cast<uint32_t>(value);
-  return value >> 32 == flag;
+/// Where all ranks add up a share each: elements of a share, of which each begins at a multiple of 16 bytes.
+__host__ __device__ inline size_t share_of(size_t count, size_t owners) {
+  return ((count + owners - 1) / owners + 15) / 16 * 16;
 }
 
-/// As end_round, of a kernel whose data carry their flags: it has a counter of rounds of its own.
-__device__ __forceinline__ void end_flagged_round(const TeamView& team, FlaggedState* state, uint64_t round,
-                                                  bool complete) {
-  if (!complete) set_broken(team);
-  __threadfence();
-  if (atomicAdd(&state->finished_blocks, 1u) + 1 != gridDim.x) return;
-  state->finished_blocks = 0;
-  state->round = round;
+/// A kernel that is launched before the previous one of its stream has ended waits here, and lets the next one be
+/// launched. Nothing for others.
+__device__ __forceinline__ void begin_after_previous() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
-/// All-reduce whose every 4 bytes carry a flag: no other signal, one hop.
+__device__ __forceinline__ void store_sixteen(uint64_t* place, const uint64_t* words) {
+  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(words[0]), "l"(words[1]) : "memory");
+}
+__device__ __forceinline__ void load_sixteen(const uint64_t* place, uint64_t* words) {
+  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(place) : "memory");
+}
+
+/// Ranks whose data a thread loads before it uses any.
+constexpr int kRanksAtOnce = 4;
+/// Bit u: there is a rank base + u.
+__device__ __forceinline__ unsigned ranks_at_once(const TeamView& team, int base) {
+  return (1u << min(kRanksAtOnce, team.size - base)) - 1;
+}
+
+/// The round of a kernel whose data carry their flags.
+class FlaggedRound {
+ public:
+  __device__ FlaggedRound(const TeamView& team, size_t state)
+      : team_(team),
+        state_(at<FlaggedState>(team, team.rank, state)),
+        number_(__ldcg(&state_->units) / kRoundUnits + 1) {}
+  __device__ uint64_t number() const { return number_; }
+  /// Ends this block's part. Called by all threads after a __syncthreads().
+  __device__ void end(bool complete) const {
+    if (threadIdx.x != 0) return;
+    if (!complete) set_broken(team_);
+    const unsigned share = kRoundUnits / gridDim.x, rest = kRoundUnits % gridDim.x;
+    atomicAdd(&state_->units, static_cast<unsigned long long>(share + (blockIdx.x == 0 ? rest : 0)));
+  }
+
+ private:
+  const TeamView& team_;
+  FlaggedState* const state_;
+  const uint64_t number_;
+};
+
+/// All-reduce whose every 4 bytes carry a flag: no other signal, one hop. A thread moves 8 bytes at a time.
 template <class T>
 __global__ void __launch_bounds__(kCollectiveThreads)
-    reduce_flagged(const __grid_constant__ TeamView team, const Layout layout,
+    reduce_flagged(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
                    const __grid_constant__ ExchangeCall call) {
-  constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);
-  constexpr size_t kAllWords = Layout::kFlaggedBytes / sizeof(uint32_t);
-  union Word {
-    uint32_t bits;
-    T values[kPerWord];
-    __device__ Word() : bits(0) {}
+  constexpr size_t kPerPair = sizeof(uint64_t) / sizeof(T);
+  constexpr size_t kAllPairs = Layout::kFlaggedBytes / sizeof(uint64_t);
+  union Pair {
+    uint64_t bits;
+    uint32_t words[2];
+    T values[kPerPair];
+    __device__ Pair() : bits(0) {}
   };
-  auto* state = at<FlaggedState>(team, team.rank, Layout::kState);
-  const uint64_t round = state->round + 1;
-  const auto flag = static_cast<uint32_t>(round % kFlagPeriod) + 1;
+  begin_after_previous();
+  const FlaggedRound round(team, Layout::kState);
+  const uint64_t flag = (round.number() % kFlagPeriod + 1) << 32;
   const auto* send = static_cast<const T*>(call.send);
   auto* recv = static_cast<T*>(call.recv);
-  const size_t words = (call.count + kPerWord - 1) / kPerWord;
+  const size_t pairs = (call.count + kPerPair - 1) / kPerPair;
   const size_t first = blockIdx.x * blockDim.x + threadIdx.x, stride = size_t{gridDim.x} * blockDim.x;
-  const auto own_word = [&](size_t i) {
-    Word word;
-    for (size_t k = 0; k < kPerWord && i * kPerWord + k < call.count; ++k) word.values[k] = send[i * kPerWord + k];
-    return word;
+  const auto is_whole = [&](const T* base, size_t i) {
+    return reinterpret_cast<uintptr_t>(base) % sizeof(uint64_t) == 0 && (i + 1) * kPerPair <= call.count;
+  };
+  const auto own_pair = [&](size_t i) {
+    Pair pair;
+    if (is_whole(send, i)) {
+      pair.bits = __ldcg(reinterpret_cast<const unsigned long long*>(send + i * kPerPair));
+    } else {
+#pragma unroll
+      for (size_t k = 0; k < kPerPair; ++k)
+        if (i * kPerPair + k < call.count) pair.values[k] = send[i * kPerPair + k];
+    }
+    return pair;
+  };
+  const auto place_of = [&](int on, int from, size_t i) {
+    return at<uint64_t>(team, on, layout.flagged(round.number(), from)) + 2 * i;
   };
   // In the first round of each set and period every word is written, so that no flag of an earlier period remains.
-  const size_t written = round % kFlagPeriod < 2 ? kAllWords : words;
+  const size_t written = round.number() % kFlagPeriod < 2 ? kAllPairs : pairs;
+  Pair own = own_pair(first);
   bool complete = !is_broken(team);
-  if (complete)
-    for (size_t i = first; i < written; i += stride) {
-      const uint32_t bits = i < words ? own_word(i).bits : 0;
-      for (int step = 1; step < team.size; ++step) {
-        const int to = (team.rank + step) % team.size;
-        store_flagged(at<uint64_t>(team, to, layout.flagged(round, team.rank)) + i, bits, flag);
-      }
+  for (size_t i = first; complete && i < written; i += stride) {
+    const Pair pair = i == first ? own : own_pair(i);
+    const uint64_t words[2] = {flag | pair.words[0], flag | pair.words[1]};
+    for (int step = 1; step < team.size; ++step) {
+      const int to = (team.rank + step) % team.size;
+      store_sixteen(place_of(to, team.rank, i), words);
     }
-  for (size_t i = first; complete && i < words; i += stride) {
-    using A = Adder<T>;
-    typename A::type sums[kPerWord];
-    const Word own = own_word(i);
-    for (int rank = 0; complete && rank < team.size; ++rank) {
-      Word word = own;
-      if (rank != team.rank) {
-        const uint64_t* place = at<uint64_t>(team, team.rank, layout.flagged(round, rank)) + i;
-        complete = wait_for(team, rank, [&] { return load_flagged(place, flag, word.bits); });
-      }
-      for (size_t k = 0; k < kPerWord; ++k)
-        sums[k] = rank == 0 ? A::load(word.values[k]) : combine(call.op, sums[k], A::load(word.values[k]));
-    }
-    for (size_t k = 0; complete && k < kPerWord && i * kPerWord + k < call.count; ++k)
-      recv[i * kPerWord + k] = A::store(finished(call.op, sums[k], team.size));
   }
-  complete = __syncthreads_and(complete) != 0;
-  if (threadIdx.x == 0) end_flagged_round(team, state, round, complete);
+  for (size_t i = first; complete && i < pairs; i += stride) {
+    using A = Adder<T>;
+    typename A::type sums[kPerPair];
+    if (i != first) own = own_pair(i);
+    for (int base = 0; complete && base < team.size; base += kRanksAtOnce) {
+      uint64_t words[kRanksAtOnce][2] = {};
+      const unsigned ranks = ranks_at_once(team, base);
+      uint64_t start = 0;
+      unsigned missing = 1;
+      for (unsigned poll = 1; complete && missing != 0; ++poll) {
+        missing = 0;
+#pragma unroll
+        for (int u = 0; u < kRanksAtOnce; ++u)
+          if ((ranks >> u & 1) && base + u != team.rank) load_sixteen(place_of(team.rank, base + u, i), words[u]);
+#pragma unroll
+        for (int u = 0; u < kRanksAtOnce; ++u)
+          if ((ranks >> u & 1) && base + u != team.rank &&
+              (words[u][0] >> 32 != flag >> 32 || words[u][1] >> 32 != flag >> 32))
+            missing |= 1u << u;
+        if (missing != 0 && poll % kPollsPerLook == 0)
+          complete = !look_is_last(team, start, base + __ffs(static_cast<int>(missing)) - 1);
+      }
+#pragma unroll
+      for (int u = 0; u < kRanksAtOnce; ++u) {
+        if (!(ranks >> u & 1)) continue;
+        Pair pair = own;
+        if (base + u != team.rank)
+          pair.words[0] = static_cast<uint32_t>(words[u][0]), pair.words[1] = static_cast<uint32_t>(words[u][1]);
+#pragma unroll
+        for (size_t k = 0; k < kPerPair; ++k) {
+          const typename A::type value = A::load(pair.values[k]);
+          sums[k] = u == 0 && base == 0 ? value : combine(call.op, sums[k], value);
+        }
+      }
+    }
+    if (!complete) break;
+    Pair result;
+#pragma unroll
+    for (size_t k = 0; k < kPerPair; ++k) result.values[k] = A::store(finished(call.op, sums[k], team.size));
+    if (is_whole(recv, i)) {
+      *reinterpret_cast<uint64_t*>(recv + i * kPerPair) = result.bits;
+    } else {
+#pragma unroll
+      for (size_t k = 0; k < kPerPair; ++k)
+        if (i * kPerPair + k < call.count) recv[i * kPerPair + k] = result.values[k];
+    }
+  }
+  round.end(__syncthreads_and(complete) != 0);
 }
 
 }  // namespace

@@ -4,16 +4,18 @@
 // Sums are computed in rank order by every rank, or by one rank for all: all ranks hold the same bits, those of the
 // collectives on CPUs. Calls of different sizes wait for data that does not come, until the deadline.
 //
-// Small calls have one block. Of large ones each block has a part and meets the block of the same number on the other
-// ranks alone. Their number is limited by the smallest device of the team (most_collective_blocks), so that the kernels
-// of several communicators run beside each other.
+// Ranks of one process access each other's buffers in large calls. Small calls have one block. Of large ones each block
+// has a part and meets the block of the same number on the other ranks alone. Their number is limited by the smallest
+// device of the team (most_collective_blocks), so that the kernels of several communicators run beside each other.
 #include <algorithm>
+#include <functional>
 
 #include "device/cuda_check.h"
 #include "symmetric/cuda_collective_kernels.cuh"
 #include "symmetric/cuda_line_kernels.cuh"
 #include "symmetric/cuda_round_kernels.cuh"
 #include "symmetric/cuda_team.h"
+#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
@@ -25,15 +27,15 @@ using Kernel = void (*)(TeamView, Layout, ExchangeCall);
 struct TypeKernels {
   Kernel sum, two_steps;
   Kernel flagged;  // null for types of more than 4 bytes
-  Kernel lines;
+  Kernel lines, two_steps_in_lines;
 };
 
 template <class T>
 TypeKernels kernels_of() {
   if constexpr (sizeof(T) <= sizeof(uint32_t))
-    return {exchange<T, true>, two_steps<T, true>, reduce_flagged<T>, reduce_lines<T>};
+    return {exchange<T, true>, two_steps<T, true>, reduce_flagged<T>, reduce_lines<T>, two_steps_in_lines<T>};
   else
-    return {exchange<T, true>, two_steps<T, true>, nullptr, reduce_lines<T>};
+    return {exchange<T, true>, two_steps<T, true>, nullptr, reduce_lines<T>, two_steps_in_lines<T>};
 }
 
 TypeKernels kernels_for(DType type) {
@@ -58,6 +60,28 @@ TypeKernels kernels_for(DType type) {
   throw Error(Cause::internal, "a type without a sum");
 }
 
+/// Sizes that were measured on H100 GPUs.
+struct CollectiveTuning {
+  size_t block_bytes =
+      static_cast<size_t>(knob("BLOCK_BYTES", 8 << 10));  // of the largest part that a rank adds up or moves, per block
+  size_t direct_bytes = static_cast<size_t>(
+      knob("DIRECT_BYTES", 256 << 10));  // all but all-reduces access buffers of other ranks from this size on
+  size_t line_share_bytes = static_cast<size_t>(
+      knob("LINE_SHARE", 64 << 10));  // all-reduces in lines of more go in two steps, between more than two ranks
+  int threads = static_cast<int>(knob("THREADS", kCollectiveThreads));
+  int flagged_threads = static_cast<int>(knob("FLAGGED_THREADS", kFlaggedThreads));
+  int message_threads = static_cast<int>(knob("MESSAGE_THREADS", kMessageThreads));
+  int message_blocks = static_cast<int>(knob("MESSAGE_BLOCKS", kMessageBlocks));
+  int unroll = static_cast<int>(knob("UNROLL", 0));
+  bool overlapped_launches = knob("PDL", 1) != 0;  // of kernels of few blocks, see begin_after_previous
+};
+
+/// Whether two buffers of that many bytes share any.
+bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
+  const auto *first = static_cast<const char*>(a), *second = static_cast<const char*>(b);
+  return std::less<>()(first, second + b_bytes) && std::less<>()(second, first + a_bytes);
+}
+
 class CudaExecutor final : public SymmetricExecutor {
  public:
   CudaExecutor(Device& device, const SymmetricMemory& memory, std::shared_ptr<Communicator> control,
@@ -69,15 +93,17 @@ class CudaExecutor final : public SymmetricExecutor {
         timeout_seconds_(memory.timeout_seconds) {
     if (memory.bytes < layout_.bytes()) throw Error(Cause::internal, "symmetric memory too small for collectives");
     lines_are_whole_ = all_have_native_atomics(index(), memory);
+    meets_ = options.direct && knob("DIRECT", 1) != 0 && this->control().shares_address_space() && job.size() > 1;
+    overlaps_launches_ = tuning_.overlapped_launches && cuda_attribute(index(), cudaDevAttrComputeCapabilityMajor) >= 9;
     if (options.all_reduce == SymmetricAlgorithm::lines && !lines_are_whole_)
       throw Error(Cause::environment_missing, "ll128: the link between two GPUs does not keep lines of 128 bytes whole",
                   "`comm=symmetric`, or GPUs that NVLink connects");
     load_kernels();
     const std::unique_ptr<Stream> stream = device.make_stream("symmetric");
-    const uint64_t first = options.first_epoch;
+    const uint64_t first = options.first_epoch, units = first * kRoundUnits;
     for (const size_t state : {Layout::kState, Layout::kLineState})
-      device.copy_in(*stream, memory.own<char>() + state, &first, sizeof(first));
-    const std::vector<uint64_t> counters((Layout::kFlagged - Layout::kRounds) / sizeof(first), first);
+      device.copy_in(*stream, memory.own<char>() + state, &units, sizeof(units));
+    const std::vector<uint64_t> counters((Layout::kAddresses - Layout::kRounds) / sizeof(first), first);
     device.copy_in(*stream, memory.own<char>() + Layout::kRounds, counters.data(), counters.size() * sizeof(first));
     stream->synchronize(Deadline::after_seconds(memory.timeout_seconds));
   }
@@ -90,6 +116,7 @@ class CudaExecutor final : public SymmetricExecutor {
     // Large messages to or from one rank go in two steps, which use the links of all.
     const bool is_large = call.bytes() > options_.one_shot_bytes && job().size() > 2;
     ExchangeCall exchange_call{send, recv, call.bytes(), call.bytes(), -1, -1, call.op, true, true, false};
+    const size_t all_bytes = call.bytes() * static_cast<size_t>(job().size());
     Kernel kernel = exchange<char, false>;
     switch (call.kind) {
       case CollectiveKind::reduce:
@@ -100,8 +127,10 @@ class CudaExecutor final : public SymmetricExecutor {
       case CollectiveKind::broadcast:
         exchange_call.root = call.root, exchange_call.pushes = is_root;
         if (is_large) kernel = two_steps<char, false>;
+        show(exchange_call, call.bytes(), nullptr, recv);
         break;
       case CollectiveKind::all_gather:
+        show(exchange_call, all_bytes, nullptr, recv);
         break;
       case CollectiveKind::gather:
         exchange_call.target = call.root, exchange_call.receives = is_root;
@@ -110,26 +139,32 @@ class CudaExecutor final : public SymmetricExecutor {
         exchange_call.count = exchange_call.stride = call.count;
         exchange_call.parts = true;
         kernel = kernels_for(call.type).sum;
+        if (recv == static_cast<const char*>(send) + static_cast<size_t>(rank) * call.bytes() ||
+            !overlap(send, all_bytes, recv, call.bytes()))
+          show(exchange_call, all_bytes, send, nullptr);
+        else
+          show(exchange_call, all_bytes, nullptr, nullptr);
         break;
       case CollectiveKind::scatter:
         exchange_call.root = call.root, exchange_call.pushes = is_root, exchange_call.parts = true;
         break;
       default:
         exchange_call.parts = true;
+        show(exchange_call, all_bytes, nullptr, overlap(send, all_bytes, recv, all_bytes) ? nullptr : recv);
     }
     launch(stream, kernel, exchange_call, call.bytes());
   }
 
   void send(Stream& stream, const CollectiveCall& call, const void* data, const FlightNote&) override {
-    move(stream, {static_cast<const char*>(data), nullptr, call.bytes(), 0, call.root, 0, 0});
+    move(stream, {static_cast<const char*>(data), nullptr, call.bytes(), 0, call.root, 0, 0, false, false, nullptr});
   }
   void receive(Stream& stream, const CollectiveCall& call, void* data, const FlightNote&) override {
-    move(stream, {nullptr, static_cast<char*>(data), 0, call.bytes(), 0, call.root, 0});
+    move(stream, {nullptr, static_cast<char*>(data), 0, call.bytes(), 0, call.root, 0, false, false, nullptr});
   }
   void send_receive(Stream& stream, const CollectiveCall& out, const void* data, const CollectiveCall& in,
                     void* received, const FlightNote&) override {
-    move(stream,
-         {static_cast<const char*>(data), static_cast<char*>(received), out.bytes(), in.bytes(), out.root, in.root, 0});
+    move(stream, {static_cast<const char*>(data), static_cast<char*>(received), out.bytes(), in.bytes(), out.root,
+                  in.root, 0, false, false, nullptr});
   }
   void abort() noexcept override { team_->end_waits(); }
   double timeout_seconds() const override { return timeout_seconds_; }
@@ -149,7 +184,8 @@ class CudaExecutor final : public SymmetricExecutor {
     for (const DType type :
          {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8, DType::u32}) {
       const TypeKernels kernels = kernels_for(type);
-      for (const auto kernel : {kernels.sum, kernels.two_steps, kernels.flagged, kernels.lines})
+      for (const auto kernel :
+           {kernels.sum, kernels.two_steps, kernels.flagged, kernels.lines, kernels.two_steps_in_lines})
         load(reinterpret_cast<const void*>(kernel));
     }
     load(reinterpret_cast<const void*>(exchange<char, false>));
@@ -157,24 +193,55 @@ class CudaExecutor final : public SymmetricExecutor {
     load(reinterpret_cast<const void*>(move_message));
   }
 
+  /// Lets the ranks tell each other `send` and `recv` in a call of that many bytes. On all ranks alike; what others
+  /// cannot access is told as null.
+  void show(ExchangeCall& call, size_t bytes, const void* send, void* recv) const {
+    call.meets = meets_ && bytes >= tuning_.direct_bytes;
+    if (!call.meets) return;
+    call.shown_send = accessible(send), call.shown_recv = const_cast<void*>(accessible(recv));
+  }
+  const void* accessible(const void* buffer) const { return is_open_to_peers(index(), buffer) ? buffer : nullptr; }
+
+  unsigned most_blocks() const { return static_cast<unsigned>(std::clamp(options_.blocks, 1, kCollectiveBlocks)); }
   /// `bytes`: of the largest part that a rank adds up or moves.
   void launch(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t bytes) {
-    constexpr size_t kBytesPerBlock = 8 << 10;
-    const auto most = static_cast<size_t>(std::clamp(options_.blocks, 1, kCollectiveBlocks));
-    const auto blocks = static_cast<unsigned>(std::clamp<size_t>(bytes / kBytesPerBlock, 1, most));
-    kernel<<<blocks, kCollectiveThreads, 0, team_->use(stream)>>>(team_->view(), layout_, call);
+    const auto blocks = static_cast<unsigned>(std::clamp<size_t>(bytes / tuning_.block_bytes, 1, most_blocks()));
+    kernel<<<blocks, static_cast<unsigned>(tuning_.threads), 0, team_->use(stream)>>>(team_->view(), layout_, call);
     cuda_check(cudaGetLastError(), index(), "a symmetric collective");
+  }
+  /// A kernel whose data carry their flags: `threads` of them have something to do.
+  void launch_flagged(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t threads) {
+    constexpr size_t kWarp = 32;
+    // A kernel that waits for the previous one takes multiprocessors from other communicators: one of few blocks.
+    const auto kFewBlocks = static_cast<unsigned>(knob("PDL_BLOCKS", 8));
+    const auto most = static_cast<size_t>(tuning_.flagged_threads);
+    cudaLaunchConfig_t config{};
+    config.blockDim = static_cast<unsigned>(std::clamp((threads + kWarp - 1) / kWarp * kWarp, kWarp, most));
+    config.gridDim = static_cast<unsigned>(std::clamp<size_t>((threads + most - 1) / most, 1, most_blocks()));
+    config.stream = team_->use(stream);
+    cudaLaunchAttribute overlapped{};
+    overlapped.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlapped.val.programmaticStreamSerializationAllowed = 1;
+    if (overlaps_launches_ && config.gridDim.x <= kFewBlocks) config.attrs = &overlapped, config.numAttrs = 1;
+    cuda_check(cudaLaunchKernelEx(&config, kernel, team_->view(), layout_, call), index(), "a symmetric all-reduce");
   }
 
   void move(Stream& stream, MessageCall call) {
-    const auto most = static_cast<size_t>(std::clamp(options_.blocks, 1, kMessageBlocks));
+    const auto most =
+        static_cast<size_t>(std::clamp(std::min(options_.blocks, tuning_.message_blocks), 1, kMessageBlocks));
     const auto blocks_for = [&](size_t bytes) {
-      return static_cast<unsigned>(bytes == 0 ? 0 : std::clamp<size_t>(bytes / Layout::kMessageChunk, 1, most));
+      return static_cast<unsigned>(bytes == 0 ? 0 : std::clamp<size_t>(bytes / tuning_.block_bytes, 1, most));
     };
+    // A message that fits in the slots is sent before its receiver waits for it.
+    constexpr size_t kSlotBytes = 1 << 20;
+    call.sent_meets = meets_ && call.send_bytes > kSlotBytes;
+    call.received_meets = meets_ && call.recv_bytes > kSlotBytes;
+    if (call.received_meets) call.shown_recv = static_cast<char*>(const_cast<void*>(accessible(call.recv)));
     call.senders = blocks_for(call.send_bytes);
     const unsigned blocks = call.senders + blocks_for(call.recv_bytes);
     if (blocks == 0) return;
-    move_message<<<blocks, kMessageThreads, 0, team_->use(stream)>>>(team_->view(), layout_, call);
+    move_message<<<blocks, static_cast<unsigned>(tuning_.message_threads), 0, team_->use(stream)>>>(team_->view(),
+                                                                                                    layout_, call);
     cuda_check(cudaGetLastError(), index(), "a symmetric message");
   }
 
@@ -186,16 +253,30 @@ class CudaExecutor final : public SymmetricExecutor {
     if (algorithm == SymmetricAlgorithm::flagged && !kernels.flagged) algorithm = SymmetricAlgorithm::one_shot;
     if (algorithm == SymmetricAlgorithm::lines && !lines_are_whole_) algorithm = SymmetricAlgorithm::one_shot;
     ExchangeCall piece{send, recv, static_cast<size_t>(call.count), 0, -1, -1, call.op, true, true, false};
+    piece.unroll = tuning_.unroll;
     if (algorithm == SymmetricAlgorithm::one_shot) return launch(stream, kernels.sum, piece, call.bytes());
-    if (algorithm == SymmetricAlgorithm::two_shot)
+    if (algorithm == SymmetricAlgorithm::two_shot) {
+      piece.meets = meets_;
+      if (meets_) piece.shown_send = accessible(send), piece.shown_recv = const_cast<void*>(accessible(recv));
       return launch(stream, kernels.two_steps, piece, call.bytes() / world);
+    }
     const bool in_lines = algorithm == SymmetricAlgorithm::lines;
-    const size_t most = (in_lines ? Layout::kLines * Layout::kLineData : Layout::kFlaggedBytes) / element;
+    const bool in_steps = in_lines && world > 2 && call.bytes() > tuning_.line_share_bytes;
+    const size_t line_elements = Layout::kLines * Layout::kLineData / element;
+    // Shares begin at multiples of 16 elements.
+    const size_t most = in_steps   ? (line_elements - 16) * world
+                        : in_lines ? line_elements
+                                   : Layout::kFlaggedBytes / element;
     for (size_t begin = 0; begin < call.count; begin += most) {
       piece.send = static_cast<const char*>(send) + begin * element;
       piece.recv = static_cast<char*>(recv) + begin * element;
       piece.count = std::min(most, static_cast<size_t>(call.count) - begin);
-      launch(stream, in_lines ? kernels.lines : kernels.flagged, piece, piece.count * element);
+      const size_t bytes = piece.count * element;
+      const size_t lines = ((in_steps ? bytes / world : bytes) + Layout::kLineData - 1) / Layout::kLineData;
+      if (in_lines)
+        launch_flagged(stream, in_steps ? kernels.two_steps_in_lines : kernels.lines, piece, lines * kLanesPerLine);
+      else
+        launch_flagged(stream, kernels.flagged, piece, (bytes + 7) / 8);
     }
   }
 
@@ -205,7 +286,10 @@ class CudaExecutor final : public SymmetricExecutor {
   const SymmetricOptions options_;
   const Layout layout_;
   const double timeout_seconds_;
-  bool lines_are_whole_ = false;  // on every link of this rank's GPU
+  const CollectiveTuning tuning_;
+  bool lines_are_whole_ = false;    // on every link of this rank's GPU
+  bool meets_ = false;              // the ranks can access each other's buffers, if these are open to peers
+  bool overlaps_launches_ = false;  // of kernels of few blocks
 };
 
 }  // namespace

@@ -5,21 +5,26 @@
 #include <cuda_fp16.h>
 
 #include "comm/communicator.h"
+#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_collectives.h"
 #include "symmetric/team_view.h"
 
 namespace amdahl::symmetric_cuda {
 
-/// In this rank's memory, after TeamFlags: counters in device memory, so that replays of a graph go on counting.
+/// In this rank's memory, after TeamFlags: counters in device memory, so that replays of a graph go on counting. Every
+/// kernel of flagged messages, or of those in lines, adds kRoundUnits, each of its blocks a share: the number of the
+/// running round is the same to all blocks, and no block waits for another one.
 struct FlaggedState {
-  uint64_t round;            // number of completed rounds of flagged messages, or of those in lines
-  unsigned finished_blocks;  // of the running kernel
+  unsigned long long units;
 };
+inline constexpr unsigned kRoundUnits = 64;
 
-inline constexpr int kCollectiveBlocks = 32;  // at most, and equal on all ranks
+inline constexpr int kCollectiveBlocks = 64;  // at most, and equal on all ranks
 inline constexpr int kCollectiveThreads = 512;
-inline constexpr int kMessageBlocks = 16;  // of each direction, at most
-inline constexpr int kMessageThreads = 256;
+inline constexpr int kFlaggedThreads = 256;  // of a block whose data carry their flags
+inline constexpr int kMessageBlocks = 16;    // of each direction, at most
+inline constexpr int kMessageThreads = 512;
+static_assert(kCollectiveBlocks <= kRoundUnits);
 
 /// Offsets from the start of a region. Flagged messages and lines alternate between two sets: a rank writes the set of
 /// round e + 2 only after it has heard of round e + 1 from every rank, which has then finished round e. The chunks of
@@ -28,9 +33,9 @@ struct CudaCollectiveLayout {
   static constexpr size_t kFlaggedBytes = 32 << 10;  // payload of a flagged message, which takes twice as much
   static constexpr size_t kLineBytes = 128;          // of a line, kLineData of them data, then its flag
   static constexpr size_t kLineData = 120;
-  static constexpr size_t kLines = 2048;  // of a message
+  static constexpr size_t kLines = 8192;  // of a message, or of a share
   static constexpr size_t kChunkSlots = 4;
-  static constexpr size_t kMessageChunk = 16 << 10;
+  static constexpr size_t kMessageChunk = 64 << 10;
   static constexpr size_t kState = 2048, kLineState = kState + 128;
   /// Counters of 8 bytes, which all begin with the first epoch: of this rank's rounds by block, of the rounds of
   /// which others told it by block and rank, and by rank and block of the chunks of messages: those that this rank has
@@ -41,26 +46,32 @@ struct CudaCollectiveLayout {
   static constexpr size_t kSent = kArrived + kCollectiveBlocks * kMaxTeamRanks * sizeof(Signal);
   static constexpr size_t kReceived = kSent + kMessageCounters, kDelivered = kReceived + kMessageCounters;
   static constexpr size_t kRead = kDelivered + kMessageCounters;
-  static constexpr size_t kFlagged = kRead + kMessageCounters;
+  /// Addresses of buffers, initially zero: by block and rank that of what it sends and that of what it receives, and by
+  /// rank and block that of a message's destination.
+  static constexpr size_t kAddresses = kRead + kMessageCounters;
+  static constexpr size_t kMessageAddresses = kAddresses + 2 * kCollectiveBlocks * kMaxTeamRanks * sizeof(uint64_t);
+  static constexpr size_t kFlagged = kMessageAddresses + kMessageCounters;
   static_assert(sizeof(TeamFlags) <= kState && kFlagged % 256 == 0);
 
   int world;
   size_t chunk_bytes;  // of a block's chunk for one rank
 
-  explicit CudaCollectiveLayout(int ranks) : world(ranks), chunk_bytes(64 << 10) {
+  explicit CudaCollectiveLayout(int ranks) : world(ranks), chunk_bytes(static_cast<size_t>(knob("CHUNK", 64 << 10))) {
     for (int most = 2; most < ranks; most *= 2) chunk_bytes /= 2;
   }
 
   __host__ __device__ size_t flagged(uint64_t round, int from) const {
     return kFlagged + ((round & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * 2 * kFlaggedBytes;
   }
-  __host__ __device__ size_t line(uint64_t round, int from) const {
+  /// `step`: 0 or 1, of an all-reduce in two steps.
+  __host__ __device__ size_t line(uint64_t round, int step, int from) const {
+    const size_t set = (round & 1) * 2 + static_cast<size_t>(step);
     return kFlagged + 4 * static_cast<size_t>(world) * kFlaggedBytes +
-           ((round & 1) * static_cast<size_t>(world) + static_cast<size_t>(from)) * kLines * kLineBytes;
+           (set * static_cast<size_t>(world) + static_cast<size_t>(from)) * kLines * kLineBytes;
   }
   /// In the memory of rank `on`: the chunk that a block of rank `from`, another one, pushes there in a round,
   __host__ __device__ size_t pushed(uint64_t round, int on, int from, int block) const {
-    return line(0, 0) + 2 * static_cast<size_t>(world) * kLines * kLineBytes +
+    return line(0, 0, 0) + 4 * static_cast<size_t>(world) * kLines * kLineBytes +
            ((round % kChunkSlots * others() + place(on, from)) * kCollectiveBlocks + static_cast<size_t>(block)) *
                chunk_bytes;
   }

@@ -4,6 +4,7 @@
 #include "device/cuda_check.h"
 #include "symmetric/cuda_symmetric.cuh"
 #include "symmetric/cuda_team.h"
+#include "symmetric/measurement_knobs.h"
 #include "symmetric/one_sided_loops.h"
 
 namespace amdahl {
@@ -22,16 +23,38 @@ __device__ LoopPart part_of_block(size_t bytes) {
   return {begin, min(bytes, begin + part)};
 }
 
-/// Copies bytes by all threads of a block: 16 at a time, then the rest. Both addresses are multiples of 16.
+/// Copies bytes by the threads `thread` of `threads`: 16 at a time, then the rest. Both addresses are multiples of 16.
 template <bool remote_source>
-__device__ __forceinline__ void move(char* to, const char* from, size_t bytes) {
+__device__ __forceinline__ void move(char* to, const char* from, size_t bytes, size_t thread, size_t threads) {
+  constexpr int kUnroll = 8;  // loads under way: a remote one takes a microsecond
   const auto* source = reinterpret_cast<const uint4*>(from);
   auto* target = reinterpret_cast<uint4*>(to);
   const size_t whole = bytes / sizeof(uint4);
-#pragma unroll 4
-  for (size_t i = threadIdx.x; i < whole; i += blockDim.x) target[i] = remote_source ? __ldcg(source + i) : source[i];
-  for (size_t i = whole * sizeof(uint4) + threadIdx.x; i < bytes; i += blockDim.x)
+  for (size_t first = thread; first < whole; first += kUnroll * threads) {
+    uint4 got[kUnroll];
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k)
+      if (const size_t i = first + k * threads; i < whole) got[k] = remote_source ? __ldcg(source + i) : source[i];
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k)
+      if (const size_t i = first + k * threads; i < whole) target[i] = got[k];
+  }
+  for (size_t i = whole * sizeof(uint4) + thread; i < bytes; i += threads)
     to[i] = static_cast<const volatile char*>(from)[i];
+}
+template <bool remote_source>
+__device__ __forceinline__ void move(char* to, const char* from, size_t bytes) {
+  move<remote_source>(to, from, bytes, threadIdx.x, blockDim.x);
+}
+/// 8 puts: of a warp or more each where the block has as many, else one after the other.
+__device__ __forceinline__ void put_parts(char* to, const char* from, size_t bytes) {
+  constexpr unsigned kParts = 8;
+  const size_t piece = ((bytes + kParts - 1) / kParts + 15) / 16 * 16;
+  const unsigned groups = blockDim.x >= kParts * warpSize ? kParts : 1, threads = blockDim.x / groups;
+  if (threadIdx.x >= groups * threads) return;
+  for (size_t part = threadIdx.x / threads; part < kParts; part += groups)
+    if (const size_t done = part * piece; done < bytes)
+      move<false>(to + done, from + done, min(piece, bytes - done), threadIdx.x % threads, threads);
 }
 
 __device__ Signal* loop_signal(const TeamView& team, const LoopCall& call, int of) {
@@ -47,13 +70,26 @@ __device__ void ping_pong(const TeamView& team, const LoopCall& call, size_t byt
   bool complete = true;
   for (int64_t i = 1; i <= call.times && complete; ++i) {
     const uint64_t value = call.first_signal + static_cast<uint64_t>(i);
-    const auto wait = [&] { return __syncthreads_and(threadIdx.x != 0 || wait_until(team, mine, value, other)) != 0; };
+    const auto came = [&] {
+      if (!(call.variant & 2)) return wait_until(team, mine, value, other);
+      const volatile uint64_t* const word = &mine->value;
+      if (!wait_for(team, other, [&] { return *word >= value; })) return false;
+      return load_acquire(mine) >= value;
+    };
+    const auto wait = [&] { return __syncthreads_and(threadIdx.x != 0 || came()) != 0; };
     if (team.rank == 1) complete = wait();
     if (!complete) break;
     move<false>(peer(team, own + call.inbox, other) + part.begin, own + call.outbox + part.begin,
                 part.end - part.begin);
     __syncthreads();
-    if (threadIdx.x == 0) store_release(peer(team, theirs, other), value);
+    if (threadIdx.x == 0) {
+      if (call.variant & 1) {
+        *static_cast<volatile uint64_t*>(&peer(team, theirs, other)->value) = value;
+      } else {
+        if (call.variant & 4) __threadfence_system();
+        store_release(peer(team, theirs, other), value);
+      }
+    }
     if (team.rank == 0) complete = wait();
   }
   if (!complete && threadIdx.x == 0) set_broken(team);
@@ -64,28 +100,45 @@ __global__ void run_ping_pong(const __grid_constant__ TeamView team, const __gri
   if (team.rank < 2 && !is_broken(team)) ping_pong(team, call, bytes);
 }
 
-__global__ void run_transfers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
-  constexpr size_t kParts = 8;
-  if (team.rank != 0) return;
-  char* const own = team.base[0];
-  char* const out = own + call.outbox;
-  char* const in = own + call.inbox;
+/// As ping_pong, in packets.
+__global__ void run_packets(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+  if (team.rank > 1 || is_broken(team)) return;
+  const int other = 1 - team.rank;
   const LoopPart part = part_of_block(call.bytes);
   const size_t bytes = part.end - part.begin;
-  const size_t piece = ((bytes + kParts - 1) / kParts + 15) / 16 * 16;
+  char* const own = team.base[team.rank];
+  auto* packets = reinterpret_cast<uint64_t*>(own + call.packets) + 2 * (part.begin / sizeof(uint64_t));
+  bool complete = true;
+  for (int64_t i = 1; i <= call.times && complete; ++i) {
+    const auto flag = static_cast<uint32_t>((call.first_signal + static_cast<uint64_t>(i)) % 0xffffffffu) + 1;
+    const auto take = [&] { return take_packets(team, packets, own + call.inbox + part.begin, bytes, flag, other); };
+    if (team.rank == 1) complete = take();
+    if (!complete) break;
+    put_packets(team, packets, own + call.outbox + part.begin, bytes, flag, other);
+    if (team.rank == 0) complete = take();
+  }
+  if (!complete && threadIdx.x == 0) set_broken(team);
+}
+
+__global__ void run_transfers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+  if (team.rank != 0) return;
+  char* const own = team.base[0];
+  const LoopPart part = part_of_block(call.bytes);
+  char* const out = own + call.outbox + part.begin;
+  char* const in = own + call.inbox + part.begin;
+  const size_t bytes = part.end - part.begin;
   for (int64_t i = 0; i < call.times; ++i) {
     if (call.kind == LoopKind::get) {
-      move<true>(in + part.begin, peer(team, out, 1) + part.begin, bytes);
-    } else if (call.kind == LoopKind::put_quiet) {
-      for (size_t done = 0; done < bytes; done += piece)
-        move<false>(peer(team, in, 1) + part.begin + done, out + part.begin + done, min(piece, bytes - done));
-    } else {
-      move<false>(peer(team, in, 1) + part.begin, out + part.begin, bytes);
+      move<true>(in, peer(team, out, 1), bytes);
+      __syncthreads();  // the data have come
+      continue;
     }
-    if (call.kind == LoopKind::put_fence)
-      fence();
+    if (call.kind == LoopKind::put_quiet)
+      put_parts(peer(team, in, 1), out, bytes);
     else
-      quiet();
+      move<false>(peer(team, in, 1), out, bytes);
+    __syncthreads();
+    if (threadIdx.x == 0) call.kind == LoopKind::put_fence ? fence() : quiet();
     __syncthreads();
   }
 }
@@ -111,16 +164,22 @@ class CudaOneSidedLoops final : public OneSidedLoops {
     cudaFuncAttributes attributes{};  // loads the kernels before any rank waits in one
     for (const void* kernel :
          {reinterpret_cast<const void*>(run_ping_pong), reinterpret_cast<const void*>(run_transfers),
-          reinterpret_cast<const void*>(run_additions), reinterpret_cast<const void*>(run_barriers)})
+          reinterpret_cast<const void*>(run_additions), reinterpret_cast<const void*>(run_barriers),
+          reinterpret_cast<const void*>(run_packets)})
       cuda_check(cudaFuncGetAttributes(&attributes, kernel), index(), "cudaFuncGetAttributes");
   }
 
-  void enqueue(Stream& stream, const LoopCall& call) override {
+  void enqueue(Stream& stream, const LoopCall& asked) override {
+    LoopCall call = asked;
+    call.variant = static_cast<int>(knob("SIGNAL", 0));
     cudaStream_t on = team_->use(stream);
     const int threads = std::max(call.threads, 32), blocks = std::min(call.blocks, kMostLoopBlocks);
     switch (call.kind) {
       case LoopKind::put_signal:
         run_ping_pong<<<blocks, threads, 0, on>>>(team_->view(), call, call.bytes);
+        break;
+      case LoopKind::put_packets:
+        run_packets<<<blocks, threads, 0, on>>>(team_->view(), call);
         break;
       case LoopKind::signal:
         run_ping_pong<<<1, 32, 0, on>>>(team_->view(), call, 0);

@@ -1,10 +1,50 @@
 // Collectives and messages of any size, in chunks; each block has a part of the data. Included by one source.
 #pragma once
 
-#include "symmetric/cuda_block_rounds.cuh"
+#include "symmetric/cuda_direct.cuh"
 
 namespace amdahl {
 namespace {
+
+/// The same answer on every rank.
+template <class T, bool sums>
+__device__ bool can_exchange_directly(const TeamView& team, const Addresses& all, const ExchangeCall& call) {
+  if constexpr (sums)
+    return all_show(team, all, true, false, -1) && all_are_aligned(team, all) && call.stride * sizeof(T) % 16 == 0;
+  else
+    return all_show(team, all, false, true, call.root);
+}
+
+/// Reduce-scatter: each rank adds up its part where it is. Others: each rank writes where the data are wanted.
+template <class T, bool sums>
+__device__ __noinline__ void exchange_directly(const TeamView& team, const Addresses& all, const ExchangeCall& call) {
+  const size_t stride = call.stride * sizeof(T);
+  if constexpr (sums) {
+    auto* to = static_cast<T*>(call.recv);
+    const bool is_aligned = is_multiple_of_pack(to);
+    add_directly<T>(team, all, static_cast<size_t>(team.rank) * stride, call.count, call.op,
+                    [&](size_t p, const Pack<T>& pack) { store_pack(to, p, call.count, is_aligned, pack); });
+  } else {
+    if (!call.pushes) return;
+    const auto* send = static_cast<const char*>(call.send);
+    const auto place = [&](int rank) {
+      char* base = rank == team.rank ? static_cast<char*>(call.recv) : all.recv[rank];
+      return base + (call.root >= 0 ? 0 : static_cast<size_t>(team.rank) * stride);
+    };
+    if (call.parts) {
+      for_tiles(call.count, [&](size_t begin, size_t bytes) {
+        for (int step = 0; step < team.size; ++step) {
+          const int rank = (team.rank + step) % team.size;
+          copy_bytes<kDirectUnroll>(place(rank) + begin, send + static_cast<size_t>(rank) * stride + begin, bytes);
+        }
+      });
+      return;
+    }
+    unsigned to = (1u << team.size) - 1;
+    if (place(team.rank) == send) to &= ~(1u << team.rank);
+    copy_to_ranks(team, to, send, call.count, place);
+  }
+}
 
 /// Every rank pushes to every other one, then uses what it got: with n - 1 parts on the link of each rank.
 template <class T, bool sums>
@@ -12,6 +52,14 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     exchange(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
              const __grid_constant__ ExchangeCall call) {
   BlockRounds rounds(team, layout);
+  if (call.meets) {
+    __shared__ Addresses all;
+    rounds.exchange_addresses(call.shown_send, call.shown_recv, all);
+    if (rounds.complete() && can_exchange_directly<T, sums>(team, all, call)) {
+      exchange_directly<T, sums>(team, all, call);
+      return rounds.finish();
+    }
+  }
   const BlockRange range = range_of_block<T>(call.count, blockIdx.x, gridDim.x);
   const size_t chunk = layout.chunk_bytes / sizeof(T);
   const uint64_t chunks = (range.end - range.begin + chunk - 1) / chunk;
@@ -53,12 +101,31 @@ __global__ void __launch_bounds__(kCollectiveThreads)
       }
     }
   };
+  if (call.meets && chunks == 0) return rounds.finish();
   for (uint64_t i = 0; rounds.complete() && i <= chunks; ++i) {
     if (i < chunks && call.pushes) push(i);
     if (i > 0 && rounds.wait(i - 1) && call.receives) take(i - 1);
     if (i < chunks && rounds.complete()) rounds.signal(i);
   }
   rounds.end(chunks);
+}
+
+/// Each rank adds up its share where it is, and writes the sums where they are wanted. Not inlined: with registers of
+/// its own it spills none.
+template <class T>
+__device__ __noinline__ void reduce_directly(const TeamView& team, const Addresses& all, size_t share,
+                                             const ExchangeCall& call) {
+  const size_t begin = min(call.count, static_cast<size_t>(team.rank) * share);
+  const size_t count = min(call.count, begin + share) - begin;
+  add_directly<T>(
+      team, all, begin * sizeof(T), count, call.op,
+      [&](size_t p, const Pack<T>& pack) {
+        for (int step = 0; step < team.size; ++step) {
+          const int to = (team.rank + step) % team.size;
+          store_pack(reinterpret_cast<T*>(all.recv[to]) + begin, p, count, true, pack);
+        }
+      },
+      call.unroll);
 }
 
 /// In two steps, with 2 (n - 1) / n of the data on the link of each rank: sums (all-reduce, or reduce to `target`), for
@@ -69,8 +136,19 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     two_steps(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
               const __grid_constant__ ExchangeCall call) {
   BlockRounds rounds(team, layout);
-  const auto owners = static_cast<size_t>(sums ? team.size : team.size - 1);
-  const size_t share = ((call.count + owners - 1) / owners + 15) / 16 * 16;
+  const size_t share = share_of(call.count, static_cast<size_t>(sums ? team.size : team.size - 1));
+  __shared__ Addresses all;
+  bool direct = false;
+  if (call.meets) {
+    rounds.exchange_addresses(call.shown_send, call.shown_recv, all);
+    direct = rounds.complete() && all_show(team, all, sums, true, sums ? -1 : call.root);
+    if constexpr (sums) {
+      if (direct && all_are_aligned(team, all)) {
+        reduce_directly<T>(team, all, share, call);
+        return rounds.finish();
+      }
+    }
+  }
   const BlockRange range = range_of_block<T>(share, blockIdx.x, gridDim.x);
   const size_t chunk = layout.chunk_bytes / sizeof(T);
   const uint64_t chunks = (range.end - range.begin + chunk - 1) / chunk;
@@ -95,7 +173,8 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     for (int step = 1; step < team.size; ++step) {
       const int to = (team.rank + step) % team.size;
       const T* from = send + begin_of(to, i);
-      move(reinterpret_cast<T*>(rounds.pushed(to, team.rank, i)), from, count_of(to, i));
+      char* there = !sums && direct ? all.recv[to] + begin_of(to, i) * sizeof(T) : rounds.pushed(to, team.rank, i);
+      move(reinterpret_cast<T*>(there), from, count_of(to, i));
       if (!sums) move(recv + begin_of(to, i), from, count_of(to, i));
     }
   };
@@ -111,6 +190,15 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     if (!has_share(team.rank)) return;
     T* to = recv + begin_of(team.rank, i);
     const size_t count = count_of(team.rank, i);
+    if constexpr (!sums) {
+      if (direct) {
+        for (int step = 1; step < team.size; ++step) {
+          const int other = (team.rank + step) % team.size;
+          if (other != call.root) move(reinterpret_cast<T*>(all.recv[other]) + begin_of(team.rank, i), to, count);
+        }
+        return;
+      }
+    }
     const bool is_aligned = are_aligned(to, to, sizeof(uint4)), keeps = all_receive || is_root;
     const auto use = [&](size_t p, const Pack<T>& pack) {
       if (keeps) store_pack(to, p, count, is_aligned, pack);
@@ -128,7 +216,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     }
   };
   const auto collect = [&](uint64_t i) {
-    if (sums ? !all_receive && !is_root : is_root) return;
+    if (sums ? !all_receive && !is_root : is_root || direct) return;
     for (int step = 1; step < team.size; ++step) {
       const int from = (team.rank + step) % team.size;
       if (has_share(from))
@@ -137,6 +225,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     }
   };
   // Chunk i is scattered in round i, finished and pushed on in round i + 1, and collected after round i + 1.
+  if (call.meets && chunks == 0) return rounds.finish();
   for (uint64_t i = 0; chunks > 0 && rounds.complete() && i <= chunks + 1; ++i) {
     if (i < chunks) scatter(i);
     if (i > 0 && rounds.wait(i - 1)) {
@@ -155,10 +244,15 @@ struct MessageCall {
   size_t send_bytes, recv_bytes;
   int to, from;
   unsigned senders;
+  /// Of a large message the sender learns its destination and writes there, if it can access it. `shown_recv`: null
+  /// when it cannot.
+  bool sent_meets, received_meets;
+  char* shown_recv;
 };
 
 /// A chunk is written once the one that was in its slot has been read. Block b of the sender meets block b of the
-/// receiver: both derive the number of blocks from the size.
+/// receiver: both derive the number of blocks from the size. A message that is written to its destination counts as one
+/// chunk.
 __global__ void __launch_bounds__(kMessageThreads)
     move_message(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
                  const __grid_constant__ MessageCall call) {
@@ -177,6 +271,37 @@ __global__ void __launch_bounds__(kMessageThreads)
   const Signal* awaited = signal(team.rank, sends ? Layout::kRead : Layout::kDelivered, other);
   Signal* told = signal(other, sends ? Layout::kDelivered : Layout::kRead, team.rank);
   bool complete = __syncthreads_and(is_broken(team) ? 0 : 1) != 0;
+  if (sends ? call.sent_meets : call.received_meets) {
+    __shared__ char* destination;
+    bool came = true;
+    if (threadIdx.x == 0 && complete) {
+      destination = call.shown_recv;
+      if (sends) {
+        uint64_t address = 0, *const word = counter(team.rank, Layout::kMessageAddresses, other);
+        came = wait_for(team, other, [&] { return has_address(word, base, address); });
+        *word = 0;
+        destination = reinterpret_cast<char*>(address);
+      } else {
+        store_word(counter(other, Layout::kMessageAddresses, team.rank), address_word(call.shown_recv, base));
+      }
+    }
+    complete = __syncthreads_and(complete && came ? 1 : 0) != 0;
+    if (complete && destination != nullptr) {
+      if (sends) copy_bytes<kDirectUnroll>(destination + range.begin, call.send + range.begin, range.end - range.begin);
+      __syncthreads();
+      if (threadIdx.x != 0) return;
+      if (sends) {
+        store_release(told, base + 1);
+      } else if (wait_for(team, other, [&] { return has_reached(awaited, base + 1); })) {
+        store_release(told, base + 1);
+      } else {
+        store_word(counter(other, Layout::kMessageAddresses, team.rank), 0);
+        set_broken(team);
+      }
+      *moved = base + 1;
+      return;
+    }
+  }
   for (uint64_t i = 0; complete && i < chunks; ++i) {
     const uint64_t after = base + i + 1;
     bool came = true;

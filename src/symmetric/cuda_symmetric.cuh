@@ -42,10 +42,11 @@ __device__ __forceinline__ void get(const TeamView& team, T* to, const T* from, 
   const T* there = peer(team, const_cast<T*>(from), rank);
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) to[i] = __ldcg(there + i);
 }
-/// Orders this thread's earlier puts before its later ones.
-__device__ __forceinline__ void fence() { __threadfence_system(); }
-/// Returns once this thread's puts are complete.
-__device__ __forceinline__ void quiet() { __threadfence_system(); }
+/// Orders this thread's earlier puts, and those of other threads of its block before a __syncthreads(), before its
+/// later ones. Not sequentially consistent, which costs more: a release and an acquire.
+__device__ __forceinline__ void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+/// Returns once these puts are complete.
+__device__ __forceinline__ void quiet() { fence(); }
 /// put, then the signal is stored after the elements of all threads.
 template <class T>
 __device__ __forceinline__ void put_signal(const TeamView& team, T* to, const T* from, int64_t count, Signal* signal,
@@ -53,6 +54,26 @@ __device__ __forceinline__ void put_signal(const TeamView& team, T* to, const T*
   put(team, to, from, count, rank);
   __syncthreads();
   if (threadIdx.x == 0) store_release(peer(team, signal, rank), value);
+}
+/// Messages of up to a few KB in packets of 16 bytes, 8 of them data, each 4 with a flag of 4 bytes (LL of NCCL): no
+/// fence, one hop. `packets`: a symmetric object of twice the message's size rounded up to 8 bytes, initially zero. The
+/// receiver must have taken a message before the next one is put there. `flag`: not 0, and another one than that of
+/// earlier messages in this object. Called by all threads of a block, `from` and `to` at multiples of 8 bytes.
+__device__ __forceinline__ void put_packets(const TeamView& team, uint64_t* packets, const char* from, size_t bytes,
+                                            uint32_t flag, int rank) {
+  uint64_t* const there = peer(team, packets, rank);
+  const uint64_t high = uint64_t{flag} << 32;
+  for (size_t i = threadIdx.x; i * sizeof(uint64_t) < bytes; i += blockDim.x) {
+    uint64_t word = 0;
+    if ((i + 1) * sizeof(word) <= bytes)
+      word = *reinterpret_cast<const uint64_t*>(from + i * sizeof(word));
+    else
+      for (size_t k = i * sizeof(word); k < bytes; ++k)
+        word |= uint64_t{static_cast<unsigned char>(from[k])} << 8 * (k % sizeof(word));
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(there + 2 * i), "l"(high | (word & 0xffffffffu)),
+                 "l"(high | word >> 32)
+                 : "memory");
+  }
 }
 /// Adds atomically to the object `to` of `rank`; returns the previous value. Called by one thread. The GPUs must have
 /// native peer atomics (list_cuda_peers).
@@ -78,16 +99,43 @@ __device__ inline bool wait_is_over(const TeamView& team, uint64_t start, int fr
   __threadfence_system();
   return true;
 }
+/// Polls between two looks at whether a wait is over.
+inline constexpr unsigned kPollsPerLook = 256;
+/// wait_is_over of a wait that reads the clock at its first look: most waits are shorter. `start` is 0 before it.
+__device__ __forceinline__ bool look_is_last(const TeamView& team, uint64_t& start, int from) {
+  if (start == 0) start = now_ns();
+  return wait_is_over(team, start, from);
+}
 /// Polls until `ready()`, which depends on writes of rank `from`. False when the wait is abandoned.
 template <class Ready>
 __device__ __forceinline__ bool wait_for(const TeamView& team, int from, const Ready& ready) {
-  constexpr unsigned kPollsPerLook = 256;
-  if (ready()) return true;
-  const uint64_t start = now_ns();
+  uint64_t start = 0;
   for (unsigned poll = 1;; ++poll) {
     if (ready()) return true;
-    if (poll % kPollsPerLook == 0 && wait_is_over(team, start, from)) return false;
+    if (poll % kPollsPerLook == 0 && look_is_last(team, start, from)) return false;
   }
+}
+/// Takes a message of rank `from` that put_packets wrote to `packets` of this rank. Called by all threads of a block.
+/// Returns the same value to all: false after an abandoned wait. On return all threads see the message.
+__device__ __forceinline__ bool take_packets(const TeamView& team, const uint64_t* packets, char* to, size_t bytes,
+                                             uint32_t flag, int from) {
+  bool complete = true;
+  for (size_t i = threadIdx.x; complete && i * sizeof(uint64_t) < bytes; i += blockDim.x) {
+    uint64_t low = 0, high = 0;
+    complete = wait_for(team, from, [&] {
+      asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                   : "=l"(low), "=l"(high)
+                   : "l"(packets + 2 * i)
+                   : "memory");
+      return low >> 32 == flag && high >> 32 == flag;
+    });
+    const uint64_t word = high << 32 | (low & 0xffffffffu);
+    if ((i + 1) * sizeof(word) <= bytes)
+      *reinterpret_cast<uint64_t*>(to + i * sizeof(word)) = word;
+    else
+      for (size_t k = i * sizeof(word); k < bytes; ++k) to[k] = static_cast<char>(word >> 8 * (k % sizeof(word)));
+  }
+  return __syncthreads_and(complete) != 0;
 }
 /// Waits until `signal`, in this rank's memory and stored by rank `from`, is at least `value`.
 __device__ __forceinline__ bool wait_until(const TeamView& team, const Signal* signal, uint64_t value, int from) {

@@ -1,5 +1,7 @@
 #include "symmetric/cuda_team.h"
 
+#include <cudaTypedefs.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -42,6 +44,31 @@ bool all_have_native_atomics(int device_index, const SymmetricMemory& memory) {
     for (const int to : gpus)
       if (!linked_with_atomics(from, to)) return false;
   return true;
+}
+
+bool is_open_to_peers(int device_index, const void* memory) {
+  // Looked up by name: the binary is not linked with the driver's library.
+  static const auto query = [] {
+    constexpr int kDriver = 12000;
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion("cuPointerGetAttribute", &found, kDriver, cudaEnableDefault, &result);
+    if (code != cudaSuccess) cudaGetLastError();
+    return reinterpret_cast<PFN_cuPointerGetAttribute_v4000>(found);
+  }();
+  constexpr uint64_t kMostAddress = uint64_t{1} << 48;
+  if (memory == nullptr || query == nullptr || reinterpret_cast<uintptr_t>(memory) >= kMostAddress) return false;
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  if (attributes.type != cudaMemoryTypeDevice || attributes.device != device_index) return false;
+  bool exportable = false;
+  return query(&exportable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, reinterpret_cast<CUdeviceptr>(memory)) ==
+             CUDA_SUCCESS &&
+         exportable;
 }
 
 /// The streams on which a team's kernels may run, but for those that have been destroyed. Thread-safe.

@@ -15,6 +15,10 @@ bool has_native_atomics(int device_index, const char* memory);
 /// The same between every two GPUs of the ranks; all ranks get the same answer.
 bool all_have_native_atomics(int device_index, const SymmetricMemory& memory);
 
+/// Whether GPUs that have access to this GPU's memory can access `memory`, which may be null or not of this GPU: memory
+/// of cudaMalloc, which pools and mappings have rights of their own for.
+bool is_open_to_peers(int device_index, const void* memory);
+
 class UsedStreams;
 
 /// Keeps the memory of all ranks alive until this rank's kernels have ended. Host waits on the device's streams watch

@@ -15,7 +15,8 @@ enum class LoopKind {
   put,            // rank 0 to rank 1, each completed before the next one
   get,            // rank 0 from rank 1
   put_signal,     // ranks 0 and 1 in turn: the data, then a signal that the other waits for
-  signal,         // the same without data
+  put_packets,    // the same for up to kMostPacketBytes, in packets that the other unpacks
+  signal,         // as put_signal without data
   fetch_add,      // rank 0 on a counter of rank 1
   contended_add,  // all ranks on a counter of rank 0
   put_fence,      // rank 0 to rank 1, a fence after each
@@ -28,16 +29,21 @@ inline constexpr int kMostLoopBlocks = 64;
 /// Signals that a loop uses: two per block.
 inline constexpr size_t kLoopSignals = 2 * kMostLoopBlocks;
 
+/// Largest message of put_packets, and size of the object that it uses.
+inline constexpr size_t kMostPacketBytes = 4096, kLoopPacketBytes = 2 * kMostPacketBytes;
+
 /// All offsets are from the start of a rank's region and equal on all ranks.
 struct LoopCall {
   LoopKind kind = LoopKind::put;
   size_t outbox = 0, inbox = 0;  // `bytes` each
   size_t signals = 0;            // kLoopSignals
+  size_t packets = 0;            // kLoopPacketBytes, initially zero
   size_t counter = 0;            // 8 bytes
   size_t bytes = 8;
   int64_t times = 1;
   uint64_t first_signal = 0;      // value of the signals before the loop; afterwards `times` more
   int blocks = 1, threads = 256;  // of a kernel
+  int variant = 0;                // 1: signals without a fence, 2: polls without acquire, 4: fence.sc
 };
 
 /// One rank's loops. Errors as OneSided: the stream's synchronize throws. Not thread-safe except for abort().

@@ -28,6 +28,7 @@ struct SymmetricOptions {
   size_t line_bytes = 0;             // then up to this in lines, where the ranks can,
   size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot; the defaults are those of CPU ranks
   uint64_t first_epoch = 0;          // number of the round before the first one
+  bool direct = true;                // GPUs of one process access each other's buffers in large calls
   int blocks =
       0;  // of a kernel between GPUs, at most; 0: as many as the smallest device allows, most_collective_blocks
 };

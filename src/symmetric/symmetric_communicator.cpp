@@ -6,6 +6,7 @@
 
 #include "comm/flight_recorder.h"
 #include "comm/world.h"
+#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
@@ -128,9 +129,9 @@ class SymmetricCommunicator final : public Communicator {
 };
 
 std::string text_of(const SymmetricOptions& options) {
-  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks",
+  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks{}",
                      to_string(options.all_reduce), options.flagged_bytes, options.line_bytes, options.one_shot_bytes,
-                     options.first_epoch, options.blocks);
+                     options.first_epoch, options.blocks, options.direct ? ", direct" : "");
 }
 
 /// Error{usage} for an algorithm that ranks of this kind do not have.
@@ -178,6 +179,7 @@ std::string_view to_string(SymmetricAlgorithm algorithm) {
 }
 
 int most_collective_blocks(int sm_count) {
+  if (const long long blocks = knob("BLOCKS", 0); blocks > 0) return static_cast<int>(blocks);
   constexpr int kCommunicators = 4, kMost = 32;
   return std::clamp(sm_count / kCommunicators, 1, kMost);
 }

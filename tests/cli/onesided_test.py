@@ -8,7 +8,7 @@ from harness import lines_of
 from schema_support import valid
 
 QUICK = ("onesided", "--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "3000", "-b", "8", "-e", "16")
-OPERATIONS = {"put", "get", "put_signal", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
+OPERATIONS = {"put", "get", "put_signal", "put_packets", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
               "contended_add", "barrier"}
 
 

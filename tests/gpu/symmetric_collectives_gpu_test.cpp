@@ -84,7 +84,7 @@ TEST_F(SymmetricCollectivesGpuTest, LinesOfEarlierRoundsAreNotTaken) {
   options.first_epoch = kFlagPeriod - 3;  // flags of 8 bytes do not wrap here
   join(options);
   for (int repeat = 0; repeat < 3; ++repeat)
-    for (const size_t count : {61'440, 3, 61'440, 100, 30, 1, 70'000, 5000})
+    for (const size_t count : {61'440, 3, 61'440, 100, 30, 1, 16'000, 70'000, 17'000, 5000, 1'000'000, 65'000})
       EXPECT_EQ(received(row, DType::f32, ReduceOp::sum, count), expected(row, DType::f32, ReduceOp::sum, count))
           << count;
 }
@@ -132,18 +132,19 @@ TEST_F(SymmetricCollectivesGpuTest, PeersWithoutAccessAreRefused) {
 /// The loops that `onesided` times move the right bytes, with any number of blocks.
 TEST_F(SymmetricCollectivesGpuTest, LoopsMoveTheRightBytes) {
   constexpr size_t kBytes = 100'003, kBox = 102'400;
-  const auto memory = shared_zeros(kTeamFlagBytes + 2 * kBox + 8192, 20);
+  const auto memory = shared_zeros(kTeamFlagBytes + 2 * kBox + 8192 + kLoopPacketBytes, 20);
   LoopCall call;
   call.outbox = (kTeamFlagBytes + 255) / 256 * 256, call.inbox = call.outbox + kBox;
   call.signals = call.inbox + kBox - 256, call.counter = call.signals + kLoopSignals * sizeof(Signal);
-  call.bytes = kBytes - 1000;
+  call.packets = call.inbox + kBox + 4096;
   std::vector<std::unique_ptr<OneSidedLoops>> loops;
   for (size_t r = 0; r < world(); ++r) loops.push_back(make_one_sided_loops(*devices_[r], memory[r]));
   for (const LoopKind kind :
-       {LoopKind::put, LoopKind::get, LoopKind::put_signal, LoopKind::put_fence, LoopKind::put_quiet,
-        LoopKind::fetch_add, LoopKind::contended_add, LoopKind::barrier, LoopKind::signal})
+       {LoopKind::put, LoopKind::get, LoopKind::put_signal, LoopKind::put_packets, LoopKind::put_fence,
+        LoopKind::put_quiet, LoopKind::fetch_add, LoopKind::contended_add, LoopKind::barrier, LoopKind::signal})
     for (const int blocks : {1, 5}) {
       call.kind = kind, call.blocks = blocks, call.times = 7;
+      call.bytes = kind == LoopKind::put_packets ? 4001 : kBytes - 1000;
       for (size_t r = 0; r < world(); ++r) {
         std::vector<char> out(call.bytes);
         for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<char>(i * 31 + r);
@@ -154,9 +155,9 @@ TEST_F(SymmetricCollectivesGpuTest, LoopsMoveTheRightBytes) {
       for (size_t r = 0; r < world(); ++r) loops[r]->enqueue(*streams_[r], call);
       synchronize();
       call.first_signal += 7;
-      const bool to_zero = kind == LoopKind::get || kind == LoopKind::put_signal;
-      const bool to_one = kind == LoopKind::put || kind == LoopKind::put_signal || kind == LoopKind::put_fence ||
-                          kind == LoopKind::put_quiet;
+      const bool to_zero = kind == LoopKind::get || kind == LoopKind::put_signal || kind == LoopKind::put_packets;
+      const bool to_one = kind == LoopKind::put || kind == LoopKind::put_signal || kind == LoopKind::put_packets ||
+                          kind == LoopKind::put_fence || kind == LoopKind::put_quiet;
       for (size_t r = 0; r < 2; ++r) {
         std::vector<char> in(call.bytes);
         devices_[r]->copy_out(*streams_[r], in.data(), memory[r].own<char>() + call.inbox, in.size());

@@ -8,17 +8,23 @@
 namespace amdahl {
 namespace {
 
-class SymmetricLargeGpuTest : public SymmetricCollectivesGpuTest, public ::testing::WithParamInterface<int> {
- protected:
-  int wanted_ranks() const override { return GetParam(); }
+/// Ranks, and whether they access each other's buffers in large calls.
+struct LargeCase {
+  int ranks;
+  bool direct;
 };
 
-SymmetricOptions two_shot() {
-  SymmetricOptions options;
-  options.all_reduce = SymmetricAlgorithm::two_shot;
-  options.one_shot_bytes = 4096;  // broadcasts and reductions above it go in two steps
-  return options;
-}
+class SymmetricLargeGpuTest : public SymmetricCollectivesGpuTest, public ::testing::WithParamInterface<LargeCase> {
+ protected:
+  int wanted_ranks() const override { return GetParam().ranks; }
+  static SymmetricOptions two_shot() {
+    SymmetricOptions options;
+    options.all_reduce = SymmetricAlgorithm::two_shot;
+    options.one_shot_bytes = 4096;  // broadcasts and reductions above it go in two steps
+    options.direct = GetParam().direct;
+    return options;
+  }
+};
 
 TEST_P(SymmetricLargeGpuTest, EveryKindAndTypeGivesTheBitsOfCpus) {
   join(two_shot());
@@ -176,8 +182,12 @@ TEST_P(SymmetricLargeGpuTest, AMessageThatDoesNotComeNamesItsSender) {
   comms_.clear();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, SymmetricLargeGpuTest, ::testing::Values(2, 3, 4),
-                         [](const auto& which) { return std::to_string(which.param); });
+INSTANTIATE_TEST_SUITE_P(Ranks, SymmetricLargeGpuTest,
+                         ::testing::Values(LargeCase{2, true}, LargeCase{3, true}, LargeCase{4, true},
+                                           LargeCase{2, false}, LargeCase{4, false}),
+                         [](const auto& which) {
+                           return std::to_string(which.param.ranks) + (which.param.direct ? "" : "_slots");
+                         });
 
 }  // namespace
 }  // namespace amdahl

@@ -1,6 +1,7 @@
 // Table of the operations that `onesided` measures.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct OneSidedOperation {
   int transfers = 1;          // messages per repetition, one after another: the latency is the time of one
   bool to_rank_zero = false;  // rank 0 receives,
   bool to_rank_one = false;   // rank 1 receives
+  int64_t most_bytes = INT64_MAX;
 };
 const std::vector<OneSidedOperation>& one_sided_operations();
 /// Rows by name, in the order of the table; "all": every row. Error{usage} with the nearest name.

@@ -38,6 +38,7 @@ OneSidedRank::OneSidedRank(RankContext& rank, const OneSidedSettings& settings)
       outbox_(heap_.allocate<char>(most_bytes_)),
       inbox_(heap_.allocate<char>(most_bytes_)),
       signals_(heap_.allocate<Signal>(kLoopSignals)),
+      packets_(heap_.allocate<char>(kLoopPacketBytes)),
       counter_(heap_.allocate<uint64_t>(1)),
       loops_(make_one_sided_loops(rank.device, heap_.memory())),
       queue_(rank.device, settings.make_transfer, settings.timeout_seconds),
@@ -86,11 +87,13 @@ std::vector<OneSidedCell> OneSidedRank::cells() const {
         if ((name == "symmetric") == messages && !(messages && kernels)) transports.push_back(name);
     }
     const bool shaped = kernels && row->method == OneSidedOperation::Method::loop;
-    for (const int64_t bytes : row->sized ? settings_.sizes : std::vector<int64_t>{8})
+    for (const int64_t bytes : row->sized ? settings_.sizes : std::vector<int64_t>{8}) {
+      if (bytes > row->most_bytes) continue;
       for (const std::string& transport : transports)
         for (const int blocks : shaped && row->sized ? settings_.blocks : std::vector<int>{1})
           for (const int threads : shaped && row->sized ? settings_.threads : std::vector<int>{1})
             cells.push_back({row, transport, bytes, blocks, threads});
+    }
   }
   return cells;
 }
@@ -123,6 +126,7 @@ void OneSidedRank::enqueue(const OneSidedCell& cell, int64_t times) {
   LoopCall call;
   call.kind = cell.operation->loop;
   call.outbox = outbox_.range.offset, call.inbox = inbox_.range.offset;
+  call.packets = packets_.range.offset;
   call.signals = signals_.range.offset, call.counter = counter_.range.offset;
   call.bytes = static_cast<size_t>(cell.bytes), call.times = times;
   call.first_signal = signals_sent_;

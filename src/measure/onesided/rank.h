@@ -56,6 +56,7 @@ class OneSidedRank {
   SymmetricHeap heap_;
   SymmetricArray<char> outbox_, inbox_;
   SymmetricArray<Signal> signals_;
+  SymmetricArray<char> packets_;
   SymmetricArray<uint64_t> counter_;
   std::map<std::string, std::unique_ptr<Communicator>> symmetric_;  // by transport
   std::unique_ptr<OneSidedLoops> loops_;
