@@ -26,6 +26,10 @@ double waves_of(double m, double n, double k, bool splits_sums, const Rates& rat
   return std::max(tiles, std::min(rates.gemm_units, parts)) / rates.gemm_units;
 }
 
+// The part of the rate that products reach whose operands are both strided along the sum: tensor cores read them by
+// older instructions (ops/cuda_gemm.cpp). 4,096 x 4,096 weights and 8,192 rows of 4,096, too many for a copy.
+constexpr double kStridedRate = 0.6;
+
 // The arithmetic of a product.
 double product_us(double m, double n, double k, const GemmWork& gemm, const Rates& rates) {
   const double waves = waves_of(m, n, k, gemm.splits_sums, rates);
@@ -69,8 +73,9 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
   const double all_rows = gemm.count * gemm.m;
   const double forward = product_us(gemm.m, gemm.n, gemm.k, gemm, rates) + aliased_us(gemm, rates);
   const double input = has_input ? product_us(gemm.m, gemm.k, gemm.n, gemm, rates) : 0;
-  const double weights = together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
-                                  : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates);
+  const double weights = (together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
+                                   : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates)) /
+                         (gemm.strided_weights ? kStridedRate : 1);
   // Products one after another with the same weights find them in the cache.
   const double products = has_input ? 3 : 2;
   const double weight_bytes = (products - 1) * gemm.element_bytes + kFloatBytes;

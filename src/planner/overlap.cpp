@@ -61,7 +61,7 @@ Overlap overlap_of(const std::vector<GradientTime>& layers, const GradientBucket
   std::stable_sort(full.begin(), full.end(), [](const Piece& a, const Piece& b) { return a.ready_us < b.ready_us; });
   double sent = 0, updated = backward, communication = 0, updates = 0;
   for (const Piece& bucket : full) {
-    const double us = buckets.latency_us + buckets.us_per_parameter * bucket.parameters;
+    const double us = buckets.all_reduce_us(bucket.parameters);
     const double update = buckets.update_us_per_parameter * bucket.parameters;
     sent = std::max(sent, bucket.ready_us) + us;
     updated = std::max(updated, sent) + (buckets.updates_within ? 0 : update);

@@ -125,16 +125,23 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
   if (!whole_input) in /= tp;
   if (!whole_output) out /= tp;
   const SoftwareProfile& software = at.software;
-  work.bytes =
-      software.pass_bytes * (in + out) + parameters * (software.accumulate_bytes + at.adding * software.added_bytes);
-  if (layer.kind == LayerKind::dense) {
+  constexpr double kForwardAndBackward = 3;
+  const bool dense = layer.kind == LayerKind::dense;
+  work.bytes = (dense ? software.dense_bytes : kForwardAndBackward * software.element_bytes) * (in + out) +
+               parameters * (software.accumulate_bytes + at.adding * software.added_bytes);
+  if (dense) {
     if (layer.dropout > 0) work.bytes += software.dropout_bytes * out;
     if (index > 0) work.bytes += software.mask_bytes * in;
-    if (at.rows >= software.transposed_rows) work.bytes += software.transposed_bytes * out;
+    const bool strides = software.transposed_bytes > 0 && at.rows >= software.transposed_rows;
+    const bool fits = out * software.element_bytes <= software.most_transposed_bytes;
+    if (strides && fits) work.bytes += software.transposed_bytes * out;
+    for (GemmWork& gemm : work.gemms) gemm.strided_weights = strides && !fits;
     work.splits_gradient = true;
   }
-  const bool small = layer.kind == LayerKind::dense && at.rows <= at.software.small_rows;
-  for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32;
+  const bool small = dense && at.rows <= at.software.small_rows;
+  for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
+  if (layer.kind == LayerKind::projection)
+    for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;
   work.kernels = small ? 2 : software.dense_kernels + (layer.dropout > 0 ? software.dropout_kernels : 0);
   if (!small && at.one_stream) work.kernels += software.weight_kernels;
   if (!small) work.kernels += at.adding * software.dense_add_kernels;
@@ -230,11 +237,12 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   // Dropout reads and writes what the product wrote, and the mask of the layer below the gradient of the input; tensor
   // cores need operands that are contiguous along the summed dimension: of the gradient of the weights one is
   // transposed by a launch of its own. A second stream has these gradients' launches.
-  profile.pass_bytes = 0, profile.dropout_bytes = 8, profile.mask_bytes = 8;
+  profile.dense_bytes = 0, profile.dropout_bytes = 8, profile.mask_bytes = 8;
   profile.dense_kernels = 3, profile.dropout_kernels = 1, profile.weight_kernels = tensor_cores ? 3 : 2;
   if (!tensor_cores) return profile;
   profile.transposed_bytes = 8, profile.transposed_rows = 256;
-  profile.small_rows = 64;  // ops/cuda_small.h
+  profile.most_transposed_bytes = 32 << 20;  // half of the workspace: ops/cuda_gemm.cpp
+  profile.small_rows = 64;                   // ops/cuda_small.h
   return profile;
 }
 

@@ -52,6 +52,9 @@ TEST(PlannerTerms, OperandsOf16BitsAndLongSums) {
   EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 0.4) << "ten parts";
   split.k = 1e6;
   EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 1) << "all multiprocessors";
+  GemmWork strided{1000, 1000, 1000};
+  strided.strided_weights = true;
+  EXPECT_DOUBLE_EQ(gemm_step_us(strided, true, rates), 20 + 20 + 20 / 0.6);
 }
 
 TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
@@ -72,6 +75,10 @@ TEST(PlannerTerms, CollectivesAreLatencyAndBytes) {
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 2, 10, 100), 20);
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 4, 10, 100), 25);
   EXPECT_DOUBLE_EQ(half_all_reduce_us(1e6, 4, 10, 100), 17.5);
+  Rates rates = simple_rates();
+  EXPECT_DOUBLE_EQ(ramp_us(4e6, rates), 0);
+  rates.ramp_us = 10;
+  EXPECT_DOUBLE_EQ(ramp_us(4e6, rates), 5);
   EXPECT_DOUBLE_EQ(transfer_us(1e6, 3, 100), 13);
 }
 
@@ -128,7 +135,7 @@ TEST(PlannerTerms, BucketsAreSentWhenTheirLastGradientIsComplete) {
   rates.interference = 0.5;
   // Backward of three layers, the last first: 100 us each. Buckets hold the last two, and the first.
   std::vector<GradientTime> layers{{100, 50, 4}, {100, 50, 2, 2}};
-  GradientBuckets buckets{4, 10, 20, 0};
+  GradientBuckets buckets{4, [](double parameters) { return 10 + 20 * parameters; }, 0};
   Overlap overlap = overlap_of(layers, buckets, rates);
   EXPECT_DOUBLE_EQ(overlap.exposed_us, 90) << "the first bucket is sent from 200 to 290, the second until 390";
   EXPECT_DOUBLE_EQ(overlap.slowed_us, 0.5 * 90);
