@@ -20,7 +20,7 @@ constexpr double kPcieCopy = 0.80;  // 50.7 of 63 GB/s while a GPU sends and rec
 
 // Parts of the data sheet that large products and copies reach on an H200.
 constexpr double kReachedGemm = 0.70, kReachedMemory = 0.85;
-// Products of f32 operands in bf16 on an H100: 390 TFLOP/s of 690.
+// Of products that round f32 operands to bf16: steps on H100s were fitted with 0.45 (steps_h100_bf16.csv).
 constexpr double kConvertingGemm = 0.55;
 // Steps of small models on an H100 were fitted with 4.5 to 6.1 TB/s (results/h100/planner), while its memory has 3.35.
 constexpr double kSpill = 0.6;

@@ -47,6 +47,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
   const double batch = at.rows * real(layer.heads) / tp;
   for (GemmWork& gemm : work.gemms) gemm.element_bytes = at.software.typed_bytes;
   work.attention = {batch, steps, units / real(layer.heads), at.software.score_bytes};
+  work.attention.tile = at.software.attention_tile;
   if (layer.causal && at.software.skips_causal) work.attention.share = std::min(1.0, (1 + kAttentionTile / steps) / 2);
   work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp);
   work.kernels = at.software.block_kernels + at.adding * at.software.block_add_kernels;
@@ -173,7 +174,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
       work = other_work(at, index, input, parameters);
   }
   work.parameters = parameters;
-  for (GemmWork& gemm : work.gemms) gemm.splits_sums = at.software.splits_sums;
+  for (GemmWork& gemm : work.gemms) gemm.splits_sums = gemm.reads_ahead = at.software.splits_sums;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
@@ -231,6 +232,7 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   // GELU's input and output 4 e, its gradient 4 e, bias of q, k and v 3 e and of the first dense layer 4 e; attention's
   // gradient reads its output and that one's gradient once more, and sums those of q in f32.
   profile.divided_bytes = 15 * e + 2 * e + 8 + e;
+  profile.attention_tile = 64;
   profile.logit_bytes = 2 * e;  // the loss replaces logits by their gradient
   profile.block_kernels = narrow ? 30 : 27;
   profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 2;

@@ -24,6 +24,7 @@ struct GemmWork {
   double element_bytes = 4;      // of operands and results, except of the gradient of the weights, which is f32
   bool converts = false;         // f32 operands that the product rounds to 16 bits itself
   bool splits_sums = false;      // over multiprocessors without a tile
+  bool reads_ahead = false;      // operands while it computes
   bool strided_weights = false;  // the gradient of the weights has no operand contiguous along its sum, nor a copy
 };
 
@@ -32,6 +33,7 @@ struct AttentionWork {
   double batch = 0, steps = 0, head_size = 0;
   double score_bytes = 0;  // bytes of element-wise kernels per score, forward and backward; 0: a fused kernel
   double share = 1;        // of the scores that are computed: of a causal mask's zeros none
+  double tile = 0;         // steps of a block of the kernel; 0: kernels that fill the device
 };
 
 /// One layer (or several equal ones) on one device for one micro-batch, forward and backward.
@@ -87,6 +89,7 @@ struct SoftwareProfile {
   bool converts_f32 = false;     // products of dense layers round their f32 operands
   bool sums_vocabulary = false;  // embedding and output layer have sums over tp
   bool skips_causal = false;     // attention computes only the scores that a causal mask keeps
+  double attention_tile = 0;     // as AttentionWork
   double score_bytes = 0;        // as AttentionWork
   double whole_bytes = 0;        // element-wise bytes of a transformer block per row, step and unit, not divided by tp
   double divided_bytes = 0;      // those that tp divides

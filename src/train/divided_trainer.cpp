@@ -119,6 +119,13 @@ StampedStages Trainer::stamped_stages(const float* features, const float* target
   return times;
 }
 
+// What a graph captured does not change with the state.
+void Trainer::silence_tensor(bool silent) {
+  divided_->silence_tensor(silent);
+  if (silent != silent_) std::swap(graphs_, other_graphs_);
+  silent_ = silent;
+}
+
 StepStats Trainer::evaluate_stages(const float* features, const float* targets, int64_t rows) {
   StageRunner& stages = *divided_->stages();
   Model* const model = divided_->loss_model();

@@ -259,13 +259,6 @@ StepPart Trainer::local_part() const {
   return sends ? StepPart::local : StepPart::full;
 }
 
-// What a graph captured does not change with the state.
-void Trainer::silence_tensor(bool silent) {
-  divided_->silence_tensor(silent);
-  if (silent != silent_) std::swap(graphs_, other_graphs_);
-  silent_ = silent;
-}
-
 void Trainer::empty_step() {
   if (!empty_)
     empty_ = rank_.device.capture(*compute_, [&] {

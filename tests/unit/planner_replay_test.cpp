@@ -99,8 +99,8 @@ TEST(PlannerReplay, StepsOfH100InFp32) {
   const Replay replay = replay_of("steps_h100_fp32.csv", 0, amdahl_gpu_profile("fp32"));
   ASSERT_EQ(replay.rows.size(), 27u);
   const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("fp32", 241.1)));
-  EXPECT_LE(errors.summary.mean, 0.085);
-  EXPECT_LE(errors.summary.worst, 0.25);
+  EXPECT_LE(errors.summary.mean, 0.08);
+  EXPECT_LE(errors.summary.worst, 0.24);
 }
 
 TEST(PlannerReplay, StepsOfAnIdleCpu) {

@@ -40,6 +40,9 @@ TEST(PlannerTerms, OperandsOf16BitsAndLongSums) {
   GemmWork gemm{1000, 1000, 1000};
   gemm.element_bytes = 2;
   EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20 + 60);
+  GemmWork ahead = gemm;
+  ahead.reads_ahead = true;
+  EXPECT_DOUBLE_EQ(gemm_us(ahead, rates), std::hypot(20, 60));
   EXPECT_DOUBLE_EQ(gemm_step_us(gemm, true, rates), 60 + 3 * 60 + 20) << "gradients of weights are f32";
   rates.gemm_gbps = 0, rates.converting_gemm = 0.5;
   EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20);
@@ -63,6 +66,10 @@ TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0}, rates), 6 * 2 * 16e6 * 64 / 50e6);
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 10}, rates), 6 * 2 * 16e6 * 64 / 50e6 + 160);
   EXPECT_DOUBLE_EQ(attention_us({}, rates), 0);
+  // Half of the scores; 16 x 10 blocks on 100 multiprocessors, half a wave idle.
+  Rates waves = rates;
+  waves.gemm_half_waves = 0.5;
+  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0, 0.5, 100}, waves), 6 * 16e6 * 64 / 50e6 * (1 + 0.5 / 1.6));
 }
 
 TEST(PlannerTerms, MemoryAndOptimizer) {
