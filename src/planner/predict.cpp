@@ -108,7 +108,7 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
 // Communication of gradients behind backward, and slower backward.
 Overlap data_overlap(const Workload& work, const StageTime& busiest, double communication, double backward,
                      double parameters, const Rates& rates) {
-  if (rates.shared_cores > 0 || work.zero_stage > 1) {
+  if (rates.shared_cores > 0) {
     const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     return overlap_of(communication, backward, buckets, rates);
   }
@@ -116,7 +116,11 @@ Overlap data_overlap(const Workload& work, const StageTime& busiest, double comm
   buckets.parameters = work.bucket_bytes / work.gradient_bytes;
   buckets.all_reduce_us = [&](double count) { return data_us(work, count, rates); };
   buckets.update_us_per_parameter = optimizer_us(1, rates_for(work, rates)) / (work.zero_stage > 0 ? work.mesh.dp : 1);
-  buckets.weights_last = buckets.updates_within = work.zero_stage == 1;
+  buckets.updates_within = work.zero_stage == 1;
+  buckets.weights_last =
+      buckets.updates_within && std::all_of(busiest.gradients.begin(), busiest.gradients.end(),
+                                            [](const GradientTime& layer) { return layer.by_pieces; });
+  buckets.by_layer = work.zero_stage > 1;
   return overlap_of(busiest.gradients, buckets, rates);
 }
 

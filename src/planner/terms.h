@@ -99,6 +99,7 @@ struct GradientBuckets {
   double update_us_per_parameter = 0;           // when it has arrived, while others are on their path
   bool weights_last = false;                    // the gradients of all inputs come first
   bool updates_within = false;                  // one kernel sums, updates and gathers
+  bool by_layer = false;                        // each layer is a bucket
 };
 /// Communication that ends after backward, less what updates of earlier buckets hide. Layers in the order of forward.
 Overlap overlap_of(const std::vector<GradientTime>& layers, const GradientBuckets& buckets, const Rates& rates);

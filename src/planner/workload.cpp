@@ -137,9 +137,9 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
     const bool fits = out * software.element_bytes <= software.most_transposed_bytes;
     if (strides && fits) work.bytes += software.transposed_bytes * out;
     for (GemmWork& gemm : work.gemms) gemm.strided_weights = strides && !fits;
-    work.splits_gradient = true;
   }
   const bool small = dense && at.rows <= at.software.small_rows;
+  work.splits_gradient = dense && !small;
   for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
   if (layer.kind == LayerKind::projection)
     for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;

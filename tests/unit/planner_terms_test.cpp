@@ -151,6 +151,9 @@ TEST(PlannerTerms, BucketsAreSentWhenTheirLastGradientIsComplete) {
   buckets.update_us_per_parameter = 0;
   layers[0].parameters = 8;
   EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "a layer is one piece";
+  buckets.by_layer = true;
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "others are sent before";
+  buckets.by_layer = false;
   layers[0].by_pieces = true;
   EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "its first piece waits for the bucket";
   buckets.weights_last = true;
