@@ -15,6 +15,7 @@
 #include "planner/predict.h"
 #include "planner/priors.h"
 #include "planner/probes.h"
+#include "planner/terms.h"
 #include "spec/calibration_json.h"
 #include "spec/json.h"
 #include "stats/line_fit.h"
@@ -36,7 +37,7 @@ void measure_all_reduce(const CalibrationConfig& config, int devices, Rates& rat
     const std::optional<double> us = record.value("time");
     if (size == record.axes.end() || !us || !std::holds_alternative<int64_t>(size->second)) continue;
     bytes.push_back(static_cast<double>(std::get<int64_t>(size->second)) * 2 * (devices - 1) / devices);
-    times.push_back(*us);
+    times.push_back(*us - ramp_us(static_cast<double>(std::get<int64_t>(size->second)), rates));
   }
   if (bytes.size() < 2) return;
   const AlphaBeta fit = fit_alpha_beta(bytes, times);
@@ -53,14 +54,15 @@ struct Steps {
   int models = 0;
 };
 
-// Steps of a run: enough of short ones, by what is expected, that their times are stable.
+// Steps of a run: enough of short ones, by what is expected, that their times are stable. Runs of virtual devices
+// differ more than those of GPUs, each of which has to be set up.
 StepSampling sampling_for(const ModelSpec& model, int64_t batch, const Rates& prior, const SoftwareProfile& software) {
   constexpr double kRunUs = 30e3;
   ParallelPlan plan = parse_plan("dp1");
   plan.global_batch = batch;
   const double step_us = account_of(make_workload(model, plan, software), prior, PipelineMethod::bound).step_us();
   const int steps = static_cast<int>(std::clamp(kRunUs / step_us, 6.0, 200.0));
-  return {5, std::max(2, steps / 5), steps};
+  return {prior.shared_cores > 0 ? 5 : 3, std::max(2, steps / 5), steps};
 }
 
 Steps measure_probes(const EngineConfig& engine, const std::vector<Probe>& probes, int devices, const Rates& prior,

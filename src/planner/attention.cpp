@@ -1,5 +1,7 @@
 // Time of attention's products and of the kernels over its scores. Unit: us. FLOP: two products forward and four
 // backward, 2 x batch x steps^2 x head_size each.
+#include <cmath>
+
 #include "planner/terms.h"
 
 namespace amdahl {
@@ -9,7 +11,10 @@ double attention_us(const AttentionWork& attention, const Rates& rates) {
   const double scores = attention.batch * attention.steps * attention.steps;
   const double products =
       kProducts * 2 * scores * attention.share * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
-  return products + memory_us(attention.score_bytes * scores, rates);
+  const double waves =
+      attention.tile > 0 ? attention.batch * std::ceil(attention.steps / attention.tile) / rates.gemm_units : 0;
+  const double idle = waves > 0 ? rates.gemm_half_waves / waves : 0;
+  return products * (1 + idle) + memory_us(attention.score_bytes * scores, rates);
 }
 
 }  // namespace amdahl

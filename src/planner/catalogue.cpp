@@ -14,12 +14,13 @@ namespace {
 // Large all-reduces reach 286.6 of 394 GB/s of copies between H200s, and these 0.875 of 450: results/h200/fabric.
 constexpr double kRing = 0.73, kCopy = 0.875;
 constexpr double kNvlinkBase = 4.51, kNvlinkHop = 0.74;  // src/planner/link_models.cpp
+constexpr double kNvlinkRamp = 12;  // NCCL over NVLink: 13 us for 1 MB, 33 for 4, 79 for 17, 250 for 67 (two H100)
 constexpr double kPcieHop = 1.23, kHostHop = 2.36;
 constexpr double kPcieCopy = 0.80;  // 50.7 of 63 GB/s while a GPU sends and receives
 
 // Parts of the data sheet that large products and copies reach on an H200.
 constexpr double kReachedGemm = 0.70, kReachedMemory = 0.85;
-// Products of f32 operands in bf16 on an H100: 390 TFLOP/s of 690.
+// Of products that round f32 operands to bf16: steps on H100s were fitted with 0.45 (steps_h100_bf16.csv).
 constexpr double kConvertingGemm = 0.55;
 // Steps of small models on an H100 were fitted with 4.5 to 6.1 TB/s (results/h100/planner), while its memory has 3.35.
 constexpr double kSpill = 0.6;
@@ -61,6 +62,7 @@ Rates with_link(Rates rates, const LinkKind& link) {
   rates.tp_alpha_us = rates.dp_alpha_us = rates.pp_alpha_us = link.alpha_us;
   rates.hop_us = link.hop_us;
   rates.link_total_gbps = link.total_gbps;
+  rates.ramp_us = link.name.substr(0, 6) == "nvlink" ? kNvlinkRamp : 0;
   return rates;
 }
 

@@ -12,6 +12,11 @@ double all_reduce_us(double bytes, int devices, double alpha_us, double gbps) {
   return alpha_us + 2.0 * (devices - 1) / devices * bytes / (gbps * kBytesPerUsOfGbps);
 }
 
+double ramp_us(double bytes, const Rates& rates) {
+  constexpr double kRampBytes = 4e6;
+  return rates.ramp_us * bytes / (bytes + kRampBytes);
+}
+
 double half_all_reduce_us(double bytes, int devices, double alpha_us, double gbps) {
   if (devices < 2) return 0;
   return alpha_us + (devices - 1.0) / devices * bytes / (gbps * kBytesPerUsOfGbps);

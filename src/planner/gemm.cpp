@@ -17,7 +17,7 @@ constexpr double kFlopPerUsOfTflops = 1e6, kFloatBytes = 4;
 constexpr double kFewRowsRate = 0.25;
 
 // A library divides a long sum among multiprocessors that have no tile of their own, in parts of about so many terms:
-// gradients of 256 x 256 weights over 8,192 rows take 4 us more than those over 1,024 (steps_h100_bf16.csv), not 40.
+// of 256, 512, 1,024 and 2,048 the one with the least error on steps_h100_bf16.csv and steps_h100_fp32.csv.
 constexpr double kSplitTerms = 2048;
 
 double waves_of(double m, double n, double k, bool splits_sums, const Rates& rates) {
@@ -25,6 +25,11 @@ double waves_of(double m, double n, double k, bool splits_sums, const Rates& rat
   const double parts = splits_sums ? tiles * std::max(1.0, k / kSplitTerms) : tiles;
   return std::max(tiles, std::min(rates.gemm_units, parts)) / rates.gemm_units;
 }
+
+// The part of the rate that products reach whose operands are both strided along the sum: tensor cores read them by
+// older instructions (ops/cuda_gemm.cpp). Of 0.5, 0.6, 0.7 and 1 the one with the least error on steps_h100_bf16.csv,
+// where 4,096 x 4,096 weights have too many rows for a copy.
+constexpr double kStridedRate = 0.6;
 
 // The arithmetic of a product.
 double product_us(double m, double n, double k, const GemmWork& gemm, const Rates& rates) {
@@ -40,6 +45,11 @@ double bytes_us(double bytes, double gbps) { return gbps > 0 ? bytes / (gbps * 1
 // The rows of data and of results, which forward and both gradients read or write.
 double rows_us(double rows, const GemmWork& gemm, const Rates& rates) {
   return bytes_us(gemm.element_bytes * rows * (gemm.k + gemm.n), rates.gemm_gbps);
+}
+
+// Arithmetic and operands: a CPU's library packs its operands first, multiprocessors read them while others compute.
+double together_us(double arithmetic, double operands, const GemmWork& gemm) {
+  return gemm.reads_ahead ? std::hypot(arithmetic, operands) : arithmetic + operands;
 }
 
 // Rows of weights that are a multiple of 8 KiB apart map to few cache sets and need a page each: a CPU's library packs
@@ -59,24 +69,25 @@ double gemm_waves(const GemmWork& gemm, const Rates& rates) {
 }
 
 double gemm_us(const GemmWork& gemm, const Rates& rates) {
-  return product_us(gemm.m, gemm.n, gemm.k, gemm, rates) + rows_us(gemm.m, gemm, rates) +
-         bytes_us(gemm.element_bytes * gemm.k * gemm.n, rates.gemm_gbps);
+  return together_us(product_us(gemm.m, gemm.n, gemm.k, gemm, rates),
+                     rows_us(gemm.m, gemm, rates) + bytes_us(gemm.element_bytes * gemm.k * gemm.n, rates.gemm_gbps),
+                     gemm);
 }
 
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps) {
   const bool has_input = has_input_gradient && gemm.input_gradient;
   const bool together = gemm.weight_rows > 0;
-  const double all_rows = gemm.count * gemm.m;
-  const double forward = product_us(gemm.m, gemm.n, gemm.k, gemm, rates) + aliased_us(gemm, rates);
-  const double input = has_input ? product_us(gemm.m, gemm.k, gemm.n, gemm, rates) : 0;
-  const double weights = together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
-                                  : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates);
+  const double forward = gemm.count * product_us(gemm.m, gemm.n, gemm.k, gemm, rates);
+  const double input = has_input ? gemm.count * product_us(gemm.m, gemm.k, gemm.n, gemm, rates) : 0;
+  const double weights = (together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
+                                   : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates)) /
+                         (gemm.strided_weights ? kStridedRate : 1);
   // Products one after another with the same weights find them in the cache.
-  const double products = has_input ? 3 : 2;
-  const double weight_bytes = (products - 1) * gemm.element_bytes + kFloatBytes;
-  const double operands = products * rows_us(all_rows, gemm, rates) +
-                          bytes_us(weight_bytes * gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
-  return gemm.count * (forward + input) + weights + operands;
+  const double rows = rows_us(gemm.count * gemm.m, gemm, rates);
+  const double weight = bytes_us(gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
+  return together_us(forward, rows + gemm.element_bytes * weight, gemm) +
+         (has_input ? together_us(input, rows + gemm.element_bytes * weight, gemm) : 0) +
+         together_us(weights, rows + kFloatBytes * weight, gemm) + gemm.count * aliased_us(gemm, rates);
 }
 
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates) {

@@ -13,6 +13,10 @@ struct Piece {
   double parameters = 0, ready_us = 0;
 };
 
+double parts_of(const GradientTime& layer, const GradientBuckets& buckets) {
+  return layer.by_pieces && !buckets.by_layer ? std::ceil(layer.parameters / buckets.parameters) : 1;
+}
+
 // In the order in which gradients lie in memory: from the last layer to the first.
 std::vector<Piece> pieces_of(const std::vector<GradientTime>& layers, const GradientBuckets& buckets) {
   std::vector<Piece> pieces;
@@ -20,7 +24,7 @@ std::vector<Piece> pieces_of(const std::vector<GradientTime>& layers, const Grad
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
     for (int i = 0; i < layer->repeats; ++i) {
       now += layer->backward_us;
-      const double parts = layer->by_pieces ? std::ceil(layer->parameters / buckets.parameters) : 1;
+      const double parts = parts_of(*layer, buckets);
       for (double part = 1; part <= parts; ++part)
         pieces.push_back({layer->parameters / parts, now - layer->weight_us * (1 - part / parts)});
     }
@@ -33,7 +37,7 @@ std::vector<Piece> pieces_of(const std::vector<GradientTime>& layers, const Grad
   std::vector<double> size(pieces.size());
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer)
     for (int i = 0; i < layer->repeats; ++i) {
-      const double parts = layer->by_pieces ? std::ceil(layer->parameters / buckets.parameters) : 1;
+      const double parts = parts_of(*layer, buckets);
       for (double part = 1; part <= parts; ++part, ++next) {
         spent[next] = layer->weight_us / parts, size[next] = layer->parameters;
         weights += spent[next];
@@ -53,15 +57,16 @@ Overlap overlap_of(const std::vector<GradientTime>& layers, const GradientBucket
   for (const GradientTime& layer : layers) backward += layer.backward_us * layer.repeats;
   std::vector<Piece> full;
   for (const Piece& piece : pieces_of(layers, buckets)) {
-    if (full.empty() || (full.back().parameters > 0 && full.back().parameters + piece.parameters > buckets.parameters))
-      full.emplace_back();
+    const bool fits = !full.empty() && !buckets.by_layer &&
+                      (full.back().parameters <= 0 || full.back().parameters + piece.parameters <= buckets.parameters);
+    if (!fits) full.emplace_back();
     full.back().parameters += piece.parameters;
     full.back().ready_us = std::max(full.back().ready_us, piece.ready_us);
   }
   std::stable_sort(full.begin(), full.end(), [](const Piece& a, const Piece& b) { return a.ready_us < b.ready_us; });
   double sent = 0, updated = backward, communication = 0, updates = 0;
   for (const Piece& bucket : full) {
-    const double us = buckets.latency_us + buckets.us_per_parameter * bucket.parameters;
+    const double us = buckets.all_reduce_us(bucket.parameters);
     const double update = buckets.update_us_per_parameter * bucket.parameters;
     sent = std::max(sent, bucket.ready_us) + us;
     updated = std::max(updated, sent) + (buckets.updates_within ? 0 : update);

@@ -24,7 +24,9 @@ constexpr double kComputeSd = 0.05, kHostSd = 0.03, kHostSdPerDoubling = 0.06, k
 // An all-reduce of a group of `devices` on a machine whose `all` devices may share a path.
 double group_all_reduce_us(double bytes, int devices, int all, double alpha, double gbps, const Rates& rates) {
   const double shared = rates.link_total_gbps > 0 ? std::min(gbps, rates.link_total_gbps / all) : gbps;
-  return all_reduce_us(bytes, devices, alpha + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us, shared);
+  if (devices < 2) return 0;
+  const double latency = alpha + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us + ramp_us(bytes, rates);
+  return all_reduce_us(bytes, devices, latency, shared);
 }
 
 // `weight_gbps`: rate of weights in matrix products.
@@ -108,20 +110,24 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
 // Communication of gradients behind backward, and slower backward.
 Overlap data_overlap(const Workload& work, const StageTime& busiest, double communication, double backward,
                      double parameters, const Rates& rates) {
-  if (rates.shared_cores > 0 || work.zero_stage > 1) {
-    // Of the micro-batches that have any.
-    const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
+  // Of the micro-batches that have any.
+  const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
+  if (rates.shared_cores > 0) {
     const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
     const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
     return {passes * one.exposed_us, passes * one.slowed_us};
   }
   GradientBuckets buckets;
   buckets.parameters = work.bucket_bytes / work.gradient_bytes;
-  buckets.latency_us = data_us(work, 0, rates);
-  buckets.us_per_parameter = (data_us(work, 1e6, rates) - buckets.latency_us) / 1e6;
+  buckets.all_reduce_us = [&](double count) { return data_us(work, count, rates) / passes; };
   buckets.update_us_per_parameter = optimizer_us(1, rates_for(work, rates)) / (work.zero_stage > 0 ? work.mesh.dp : 1);
-  buckets.weights_last = buckets.updates_within = work.zero_stage == 1;
-  return overlap_of(busiest.gradients, buckets, rates);
+  buckets.updates_within = work.zero_stage == 1;
+  buckets.weights_last =
+      buckets.updates_within && std::all_of(busiest.gradients.begin(), busiest.gradients.end(),
+                                            [](const GradientTime& layer) { return layer.by_pieces; });
+  buckets.by_layer = work.zero_stage > 1;
+  const Overlap one = overlap_of(busiest.gradients, buckets, rates);
+  return {passes * one.exposed_us, passes * one.slowed_us};
 }
 
 // The bound, with ranks that slow each other as often as they work at once on average.

@@ -61,6 +61,7 @@ const std::vector<RateField>& rate_fields() {
       {"pp_alpha_us", "us", "latency of a transfer between stages", &Rates::pp_alpha_us, 0, 0.7},
       {"pp_gbps", "GB/s", "rate of a transfer between stages", &Rates::pp_gbps, 1, 0.5},
       {"hop_us", "us", "latency of each of the 2 (n - 1) steps of an all-reduce", &Rates::hop_us, 0, 0},
+      {"ramp_us", "us", "more latency of an all-reduce of much more than 4 MB", &Rates::ramp_us, 0, 0.7},
       {"link_total_gbps", "GB/s", "rate of all devices together; 0: no common path", &Rates::link_total_gbps, 0, 0},
       {"step_us", "us", "host time of a step besides its layers", &Rates::step_us, 0, 1},
       {"interference", "1", "slowdown of backward by communication behind it", &Rates::interference, 0, 0.5},

@@ -1,6 +1,7 @@
 // The terms of a predicted step, one function and one file each. Times in us. Sources and derivations: docs/planner.md.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "planner/rates.h"
@@ -47,6 +48,9 @@ double queue_us(double device_us, double host_us, const Rates& rates);
 // collectives.cpp
 /// alpha + 2 (n - 1) / n bytes / rate; 0 for one device.
 double all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
+/// What an all-reduce of so many bytes takes more: libraries begin with small messages, which have a lower latency and
+/// a lower rate. ramp x bytes / (bytes + 4 MB).
+double ramp_us(double bytes, const Rates& rates);
 /// Half of that: reduce-scatter or all-gather of `bytes` in total.
 double half_all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
 /// alpha + bytes / rate.
@@ -95,10 +99,11 @@ struct GradientTime {
 /// What becomes of each bucket of so many parameters.
 struct GradientBuckets {
   double parameters = 0;
-  double latency_us = 0, us_per_parameter = 0;  // of its all-reduce
+  std::function<double(double)> all_reduce_us;  // of so many parameters
   double update_us_per_parameter = 0;           // when it has arrived, while others are on their path
   bool weights_last = false;                    // the gradients of all inputs come first
   bool updates_within = false;                  // one kernel sums, updates and gathers
+  bool by_layer = false;                        // each layer is a bucket
 };
 /// Communication that ends after backward, less what updates of earlier buckets hide. Layers in the order of forward.
 Overlap overlap_of(const std::vector<GradientTime>& layers, const GradientBuckets& buckets, const Rates& rates);

@@ -48,6 +48,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
   const double batch = at.rows * real(layer.heads) / tp;
   for (GemmWork& gemm : work.gemms) gemm.element_bytes = at.software.typed_bytes;
   work.attention = {batch, steps, units / real(layer.heads), at.software.score_bytes};
+  work.attention.tile = at.software.attention_tile;
   if (layer.causal && at.software.skips_causal) work.attention.share = std::min(1.0, (1 + kAttentionTile / steps) / 2);
   work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp);
   work.kernels = at.software.block_kernels + at.adding * at.software.block_add_kernels;
@@ -126,16 +127,23 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
   if (!whole_input) in /= tp;
   if (!whole_output) out /= tp;
   const SoftwareProfile& software = at.software;
-  work.bytes =
-      software.pass_bytes * (in + out) + parameters * (software.accumulate_bytes + at.adding * software.added_bytes);
-  if (layer.kind == LayerKind::dense) {
+  constexpr double kForwardAndBackward = 3;
+  const bool dense = layer.kind == LayerKind::dense;
+  work.bytes = (dense ? software.dense_bytes : kForwardAndBackward * software.element_bytes) * (in + out) +
+               parameters * (software.accumulate_bytes + at.adding * software.added_bytes);
+  if (dense) {
     if (layer.dropout > 0) work.bytes += software.dropout_bytes * out;
     if (index > 0) work.bytes += software.mask_bytes * in;
-    if (at.rows >= software.transposed_rows) work.bytes += software.transposed_bytes * out;
-    work.splits_gradient = true;
+    const bool strides = software.transposed_bytes > 0 && at.rows >= software.transposed_rows;
+    const bool fits = out * software.element_bytes <= software.most_transposed_bytes;
+    if (strides && fits) work.bytes += software.transposed_bytes * out;
+    for (GemmWork& gemm : work.gemms) gemm.strided_weights = strides && !fits;
   }
-  const bool small = layer.kind == LayerKind::dense && at.rows <= at.software.small_rows;
-  for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32;
+  const bool small = dense && at.rows <= at.software.small_rows;
+  work.splits_gradient = dense && !small;
+  for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
+  if (layer.kind == LayerKind::projection)
+    for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;
   work.kernels = small ? 2 : software.dense_kernels + (layer.dropout > 0 ? software.dropout_kernels : 0);
   if (!small && at.one_stream) work.kernels += software.weight_kernels;
   if (!small) work.kernels += at.adding * software.dense_add_kernels;
@@ -170,7 +178,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
   // Of schedules whose backward is in two parts the first one computes both gradients, except of dense layers; it
   // leaves out the model's first layer (Model::backward_inputs). Of three products one is the gradient of the weights.
   work.weight_share = index == 0 ? 2.0 / 3 : layer.kind == LayerKind::dense ? 1.0 / 3 : 0;
-  for (GemmWork& gemm : work.gemms) gemm.splits_sums = at.software.splits_sums;
+  for (GemmWork& gemm : work.gemms) gemm.splits_sums = gemm.reads_ahead = at.software.splits_sums;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
@@ -228,17 +236,19 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   // GELU's input and output 4 e, its gradient 4 e, bias of q, k and v 3 e and of the first dense layer 4 e; attention's
   // gradient reads its output and that one's gradient once more, and sums those of q in f32.
   profile.divided_bytes = 15 * e + 2 * e + 8 + e;
+  profile.attention_tile = 64;
   profile.logit_bytes = 2 * e;  // the loss replaces logits by their gradient
   profile.block_kernels = narrow ? 30 : 27;
   profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 2;
   // Dropout reads and writes what the product wrote, and the mask of the layer below the gradient of the input; tensor
   // cores need operands that are contiguous along the summed dimension: of the gradient of the weights one is
   // transposed by a launch of its own. A second stream has these gradients' launches.
-  profile.pass_bytes = 0, profile.dropout_bytes = 8, profile.mask_bytes = 8;
+  profile.dense_bytes = 0, profile.dropout_bytes = 8, profile.mask_bytes = 8;
   profile.dense_kernels = 3, profile.dropout_kernels = 1, profile.weight_kernels = tensor_cores ? 3 : 2;
   if (!tensor_cores) return profile;
   profile.transposed_bytes = 8, profile.transposed_rows = 256;
-  profile.small_rows = 64;  // ops/cuda_small.h
+  profile.most_transposed_bytes = 32 << 20;  // half of the workspace: ops/cuda_gemm.cpp
+  profile.small_rows = 64;                   // ops/cuda_small.h
   return profile;
 }
 

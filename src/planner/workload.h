@@ -20,10 +20,12 @@ struct GemmWork {
   double count = 1;       // of equal products, one after another
   bool few_rows = false;  // by a kernel for few rows
   bool input_gradient = true;
-  double weight_rows = 0;    // rows of one product for the weights' gradient of all `count`; 0: each has its own
-  double element_bytes = 4;  // of operands and results, except of the gradient of the weights, which is f32
-  bool converts = false;     // f32 operands that the product rounds to 16 bits itself
-  bool splits_sums = false;  // over multiprocessors without a tile
+  double weight_rows = 0;        // rows of one product for the weights' gradient of all `count`; 0: each has its own
+  double element_bytes = 4;      // of operands and results, except of the gradient of the weights, which is f32
+  bool converts = false;         // f32 operands that the product rounds to 16 bits itself
+  bool splits_sums = false;      // over multiprocessors without a tile
+  bool reads_ahead = false;      // operands while it computes
+  bool strided_weights = false;  // the gradient of the weights has no operand contiguous along its sum, nor a copy
 };
 
 /// Attention of one layer on one device: `batch` = rows x heads of this device.
@@ -31,6 +33,7 @@ struct AttentionWork {
   double batch = 0, steps = 0, head_size = 0;
   double score_bytes = 0;  // bytes of element-wise kernels per score, forward and backward; 0: a fused kernel
   double share = 1;        // of the scores that are computed: of a causal mask's zeros none
+  double tile = 0;         // steps of a block of the kernel; 0: kernels that fill the device
 };
 
 /// One layer (or several equal ones) on one device for one micro-batch, forward and backward.
@@ -92,20 +95,22 @@ struct SoftwareProfile {
   bool converts_f32 = false;     // products of dense layers round their f32 operands
   bool sums_vocabulary = false;  // embedding and output layer have sums over tp
   bool skips_causal = false;     // attention computes only the scores that a causal mask keeps
+  double attention_tile = 0;     // as AttentionWork
   double score_bytes = 0;        // as AttentionWork
   double whole_bytes = 0;        // element-wise bytes of a transformer block per row, step and unit, not divided by tp
   double divided_bytes = 0;      // those that tp divides
   double accumulate_bytes = 0;   // per parameter and micro-batch: adding a gradient to its sum
   double logit_bytes = 0;        // per logit
   double block_kernels = 0;      // launches of a transformer block, forward and backward
-  double pass_bytes = 12;        // of a dense layer, convolution or projection per value of input and output
+  double dense_bytes = 12;       // of a dense layer per value of input and output; other layers have 12
   double dropout_bytes = 0;      // more per output with dropout
   double mask_bytes = 0;         // more per input of a dense layer that has an input gradient: mask of the layer below
   double transposed_bytes = 0;   // more per output with at least `transposed_rows` rows
   double transposed_rows = 0;
-  double dense_kernels = 3;    // launches of a dense layer, forward and backward
-  double dropout_kernels = 2;  // more of them with dropout
-  double added_bytes = 0;      // per parameter and micro-batch but the first: reading the gradient's sum
+  double most_transposed_bytes = 0;  // of the output's gradient, which has no copy beyond them; 0: no limit
+  double dense_kernels = 3;          // launches of a dense layer, forward and backward
+  double dropout_kernels = 2;        // more of them with dropout
+  double added_bytes = 0;            // per parameter and micro-batch but the first: reading the gradient's sum
   double block_add_kernels = 0, dense_add_kernels = 0;  // launches that add sums of biases to those before
   double weight_kernels = 0;   // more of them without a second stream for the gradients of weights
   double small_rows = 0;       // up to so many rows a dense layer has a kernel of its own, one forward and one backward

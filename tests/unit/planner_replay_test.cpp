@@ -80,7 +80,7 @@ Rates h100_prior(const std::string& math, double measured_gbps) {
   if (measured_gbps <= 0) return prior;
   // `calibrate` sweeps all-reduces first: rate and latency of two GPUs.
   prior.dp_gbps = prior.tp_gbps = prior.pp_gbps = measured_gbps;
-  prior.dp_alpha_us = prior.tp_alpha_us = 10, prior.hop_us = 0;
+  prior.dp_alpha_us = prior.tp_alpha_us = 8, prior.hop_us = 0;
   return prior;
 }
 
@@ -90,8 +90,9 @@ TEST(PlannerReplay, StepsOfTwoH100InBf16) {
   ASSERT_EQ(replay.rows.size(), 47u);
   const LeftOut left_out = leave_groups_out(replay.rows, replay.models, h100_prior("bf16", 241.1));
   const Errors errors = errors_of(replay, left_out);
-  EXPECT_LE(errors.summary.mean, 0.095);
-  EXPECT_LE(errors.summary.worst, 0.40);
+  EXPECT_LE(errors.summary.mean, 0.08);
+  EXPECT_LE(errors.summary.p95, 0.23);
+  EXPECT_LE(errors.summary.worst, 0.28);
   EXPECT_LE(left_out.interval_factor, 3);
 }
 
@@ -99,8 +100,8 @@ TEST(PlannerReplay, StepsOfH100InFp32) {
   const Replay replay = replay_of("steps_h100_fp32.csv", 0, amdahl_gpu_profile("fp32"));
   ASSERT_EQ(replay.rows.size(), 27u);
   const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("fp32", 241.1)));
-  EXPECT_LE(errors.summary.mean, 0.085);
-  EXPECT_LE(errors.summary.worst, 0.25);
+  EXPECT_LE(errors.summary.mean, 0.08);
+  EXPECT_LE(errors.summary.worst, 0.24);
 }
 
 TEST(PlannerReplay, StepsOfAnIdleCpu) {

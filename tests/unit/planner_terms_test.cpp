@@ -40,6 +40,9 @@ TEST(PlannerTerms, OperandsOf16BitsAndLongSums) {
   GemmWork gemm{1000, 1000, 1000};
   gemm.element_bytes = 2;
   EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20 + 60);
+  GemmWork ahead = gemm;
+  ahead.reads_ahead = true;
+  EXPECT_DOUBLE_EQ(gemm_us(ahead, rates), std::hypot(20, 60));
   EXPECT_DOUBLE_EQ(gemm_step_us(gemm, true, rates), 60 + 3 * 60 + 20) << "gradients of weights are f32";
   rates.gemm_gbps = 0, rates.converting_gemm = 0.5;
   EXPECT_DOUBLE_EQ(gemm_us(gemm, rates), 20);
@@ -52,6 +55,9 @@ TEST(PlannerTerms, OperandsOf16BitsAndLongSums) {
   EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 0.4) << "ten parts";
   split.k = 1e6;
   EXPECT_DOUBLE_EQ(gemm_waves(split, rates), 1) << "all multiprocessors";
+  GemmWork strided{1000, 1000, 1000};
+  strided.strided_weights = true;
+  EXPECT_DOUBLE_EQ(gemm_step_us(strided, true, rates), 20 + 20 + 20 / 0.6);
 }
 
 TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
@@ -60,6 +66,10 @@ TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0}, rates), 6 * 2 * 16e6 * 64 / 50e6);
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 10}, rates), 6 * 2 * 16e6 * 64 / 50e6 + 160);
   EXPECT_DOUBLE_EQ(attention_us({}, rates), 0);
+  // Half of the scores; 16 x 10 blocks on 100 multiprocessors, half a wave idle.
+  Rates waves = rates;
+  waves.gemm_half_waves = 0.5;
+  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0, 0.5, 100}, waves), 6 * 16e6 * 64 / 50e6 * (1 + 0.5 / 1.6));
 }
 
 TEST(PlannerTerms, MemoryAndOptimizer) {
@@ -72,6 +82,10 @@ TEST(PlannerTerms, CollectivesAreLatencyAndBytes) {
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 2, 10, 100), 20);
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 4, 10, 100), 25);
   EXPECT_DOUBLE_EQ(half_all_reduce_us(1e6, 4, 10, 100), 17.5);
+  Rates rates = simple_rates();
+  EXPECT_DOUBLE_EQ(ramp_us(4e6, rates), 0);
+  rates.ramp_us = 10;
+  EXPECT_DOUBLE_EQ(ramp_us(4e6, rates), 5);
   EXPECT_DOUBLE_EQ(transfer_us(1e6, 3, 100), 13);
 }
 
@@ -128,7 +142,7 @@ TEST(PlannerTerms, BucketsAreSentWhenTheirLastGradientIsComplete) {
   rates.interference = 0.5;
   // Backward of three layers, the last first: 100 us each. Buckets hold the last two, and the first.
   std::vector<GradientTime> layers{{100, 50, 4}, {100, 50, 2, 2}};
-  GradientBuckets buckets{4, 10, 20, 0};
+  GradientBuckets buckets{4, [](double parameters) { return 10 + 20 * parameters; }, 0};
   Overlap overlap = overlap_of(layers, buckets, rates);
   EXPECT_DOUBLE_EQ(overlap.exposed_us, 90) << "the first bucket is sent from 200 to 290, the second until 390";
   EXPECT_DOUBLE_EQ(overlap.slowed_us, 0.5 * 90);
@@ -137,6 +151,9 @@ TEST(PlannerTerms, BucketsAreSentWhenTheirLastGradientIsComplete) {
   buckets.update_us_per_parameter = 0;
   layers[0].parameters = 8;
   EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "a layer is one piece";
+  buckets.by_layer = true;
+  EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "others are sent before";
+  buckets.by_layer = false;
   layers[0].by_pieces = true;
   EXPECT_DOUBLE_EQ(overlap_of(layers, buckets, rates).exposed_us, 170) << "its first piece waits for the bucket";
   buckets.weights_last = true;
