@@ -26,7 +26,6 @@ struct ExchangeCall {
   bool meets = false;
   const void* shown_send = nullptr;
   void* shown_recv = nullptr;
-  int unroll = 0;  // of f32; 0: as chosen
 };
 
 template <class T>

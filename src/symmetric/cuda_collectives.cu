@@ -15,7 +15,6 @@
 #include "symmetric/cuda_line_kernels.cuh"
 #include "symmetric/cuda_round_kernels.cuh"
 #include "symmetric/cuda_team.h"
-#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
@@ -60,20 +59,18 @@ TypeKernels kernels_for(DType type) {
   throw Error(Cause::internal, "a type without a sum");
 }
 
-/// Sizes that were measured on H100 GPUs.
 struct CollectiveTuning {
-  size_t block_bytes =
-      static_cast<size_t>(knob("BLOCK_BYTES", 8 << 10));  // of the largest part that a rank adds up or moves, per block
-  size_t direct_bytes = static_cast<size_t>(
-      knob("DIRECT_BYTES", 256 << 10));  // all but all-reduces access buffers of other ranks from this size on
-  size_t line_share_bytes = static_cast<size_t>(
-      knob("LINE_SHARE", 64 << 10));  // all-reduces in lines of more go in two steps, between more than two ranks
-  int threads = static_cast<int>(knob("THREADS", kCollectiveThreads));
-  int flagged_threads = static_cast<int>(knob("FLAGGED_THREADS", kFlaggedThreads));
-  int message_threads = static_cast<int>(knob("MESSAGE_THREADS", kMessageThreads));
-  int message_blocks = static_cast<int>(knob("MESSAGE_BLOCKS", kMessageBlocks));
-  int unroll = static_cast<int>(knob("UNROLL", 0));
-  bool overlapped_launches = knob("PDL", 1) != 0;  // of kernels of few blocks, see begin_after_previous
+  size_t block_bytes = 8 << 10;     // of the largest part that a rank adds up or moves, per block
+  size_t direct_bytes = 256 << 10;  // all but all-reduces access buffers of other ranks from this size on
+  /// Sums of more do not: reads of another rank's buffers reached 224 GB/s (two H200s), slots 313 (two H100s). At 4 MB
+  /// they were 1.2x faster than slots.
+  size_t most_direct_sum_bytes = 8 << 20;
+  size_t line_share_bytes = 64 << 10;  // all-reduces in lines of more go in two steps, between more than two ranks
+  int threads = kCollectiveThreads;
+  int flagged_threads = kFlaggedThreads;
+  int message_threads = kMessageThreads;
+  int message_blocks = kMessageBlocks;
+  bool overlapped_launches = true;  // of kernels of few blocks, see begin_after_previous
 };
 
 /// Whether two buffers of that many bytes share any.
@@ -93,7 +90,7 @@ class CudaExecutor final : public SymmetricExecutor {
         timeout_seconds_(memory.timeout_seconds) {
     if (memory.bytes < layout_.bytes()) throw Error(Cause::internal, "symmetric memory too small for collectives");
     lines_are_whole_ = all_have_native_atomics(index(), memory);
-    meets_ = options.direct && knob("DIRECT", 1) != 0 && this->control().shares_address_space() && job.size() > 1;
+    meets_ = options.direct && this->control().shares_address_space() && job.size() > 1;
     overlaps_launches_ = tuning_.overlapped_launches && cuda_attribute(index(), cudaDevAttrComputeCapabilityMajor) >= 9;
     if (options.all_reduce == SymmetricAlgorithm::lines && !lines_are_whole_)
       throw Error(Cause::environment_missing, "ll128: the link between two GPUs does not keep lines of 128 bytes whole",
@@ -139,6 +136,7 @@ class CudaExecutor final : public SymmetricExecutor {
         exchange_call.count = exchange_call.stride = call.count;
         exchange_call.parts = true;
         kernel = kernels_for(call.type).sum;
+        if (all_bytes > tuning_.most_direct_sum_bytes) break;
         if (recv == static_cast<const char*>(send) + static_cast<size_t>(rank) * call.bytes() ||
             !overlap(send, all_bytes, recv, call.bytes()))
           show(exchange_call, all_bytes, send, nullptr);
@@ -213,7 +211,7 @@ class CudaExecutor final : public SymmetricExecutor {
   void launch_flagged(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t threads) {
     constexpr size_t kWarp = 32;
     // A kernel that waits for the previous one takes multiprocessors from other communicators: one of few blocks.
-    const auto kFewBlocks = static_cast<unsigned>(knob("PDL_BLOCKS", 8));
+    constexpr unsigned kFewBlocks = 8;
     const auto most = static_cast<size_t>(tuning_.flagged_threads);
     cudaLaunchConfig_t config{};
     config.blockDim = static_cast<unsigned>(std::clamp((threads + kWarp - 1) / kWarp * kWarp, kWarp, most));
@@ -253,11 +251,10 @@ class CudaExecutor final : public SymmetricExecutor {
     if (algorithm == SymmetricAlgorithm::flagged && !kernels.flagged) algorithm = SymmetricAlgorithm::one_shot;
     if (algorithm == SymmetricAlgorithm::lines && !lines_are_whole_) algorithm = SymmetricAlgorithm::one_shot;
     ExchangeCall piece{send, recv, static_cast<size_t>(call.count), 0, -1, -1, call.op, true, true, false};
-    piece.unroll = tuning_.unroll;
     if (algorithm == SymmetricAlgorithm::one_shot) return launch(stream, kernels.sum, piece, call.bytes());
     if (algorithm == SymmetricAlgorithm::two_shot) {
-      piece.meets = meets_;
-      if (meets_) piece.shown_send = accessible(send), piece.shown_recv = const_cast<void*>(accessible(recv));
+      piece.meets = meets_ && call.bytes() <= tuning_.most_direct_sum_bytes;
+      if (piece.meets) piece.shown_send = accessible(send), piece.shown_recv = const_cast<void*>(accessible(recv));
       return launch(stream, kernels.two_steps, piece, call.bytes() / world);
     }
     const bool in_lines = algorithm == SymmetricAlgorithm::lines;

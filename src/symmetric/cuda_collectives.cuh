@@ -5,7 +5,6 @@
 #include <cuda_fp16.h>
 
 #include "comm/communicator.h"
-#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_collectives.h"
 #include "symmetric/team_view.h"
 
@@ -56,7 +55,7 @@ struct CudaCollectiveLayout {
   int world;
   size_t chunk_bytes;  // of a block's chunk for one rank
 
-  explicit CudaCollectiveLayout(int ranks) : world(ranks), chunk_bytes(static_cast<size_t>(knob("CHUNK", 64 << 10))) {
+  explicit CudaCollectiveLayout(int ranks) : world(ranks), chunk_bytes(64 << 10) {
     for (int most = 2; most < ranks; most *= 2) chunk_bytes /= 2;
   }
 

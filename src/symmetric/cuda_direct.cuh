@@ -99,12 +99,7 @@ __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresse
 }
 template <class T, class Use>
 __device__ __forceinline__ void add_directly(const TeamView& team, const Addresses& all, size_t skip, size_t count,
-                                             ReduceOp op, const Use& use, int unroll = 0) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (unroll == 1) return add_buffers<T, true, 1, 4>(team, all, skip, count, op, use);
-    if (unroll == 2) return add_buffers<T, true, 2, 4>(team, all, skip, count, op, use);
-    if (unroll == 4) return add_buffers<T, true, 4, 2>(team, all, skip, count, op, use);
-  }
+                                             ReduceOp op, const Use& use) {
   if (op != ReduceOp::sum && op != ReduceOp::avg)
     add_buffers<T, false, 1, kRanksAtOnce>(team, all, skip, count, op, use);
   else if (team.size == 2 && sizeof(T) >= 4)

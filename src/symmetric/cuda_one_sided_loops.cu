@@ -4,7 +4,6 @@
 #include "device/cuda_check.h"
 #include "symmetric/cuda_symmetric.cuh"
 #include "symmetric/cuda_team.h"
-#include "symmetric/measurement_knobs.h"
 #include "symmetric/one_sided_loops.h"
 
 namespace amdahl {
@@ -70,26 +69,13 @@ __device__ void ping_pong(const TeamView& team, const LoopCall& call, size_t byt
   bool complete = true;
   for (int64_t i = 1; i <= call.times && complete; ++i) {
     const uint64_t value = call.first_signal + static_cast<uint64_t>(i);
-    const auto came = [&] {
-      if (!(call.variant & 2)) return wait_until(team, mine, value, other);
-      const volatile uint64_t* const word = &mine->value;
-      if (!wait_for(team, other, [&] { return *word >= value; })) return false;
-      return load_acquire(mine) >= value;
-    };
-    const auto wait = [&] { return __syncthreads_and(threadIdx.x != 0 || came()) != 0; };
+    const auto wait = [&] { return __syncthreads_and(threadIdx.x != 0 || wait_until(team, mine, value, other)) != 0; };
     if (team.rank == 1) complete = wait();
     if (!complete) break;
     move<false>(peer(team, own + call.inbox, other) + part.begin, own + call.outbox + part.begin,
                 part.end - part.begin);
     __syncthreads();
-    if (threadIdx.x == 0) {
-      if (call.variant & 1) {
-        *static_cast<volatile uint64_t*>(&peer(team, theirs, other)->value) = value;
-      } else {
-        if (call.variant & 4) __threadfence_system();
-        store_release(peer(team, theirs, other), value);
-      }
-    }
+    if (threadIdx.x == 0) store_release(peer(team, theirs, other), value);
     if (team.rank == 0) complete = wait();
   }
   if (!complete && threadIdx.x == 0) set_broken(team);
@@ -169,9 +155,7 @@ class CudaOneSidedLoops final : public OneSidedLoops {
       cuda_check(cudaFuncGetAttributes(&attributes, kernel), index(), "cudaFuncGetAttributes");
   }
 
-  void enqueue(Stream& stream, const LoopCall& asked) override {
-    LoopCall call = asked;
-    call.variant = static_cast<int>(knob("SIGNAL", 0));
+  void enqueue(Stream& stream, const LoopCall& call) override {
     cudaStream_t on = team_->use(stream);
     const int threads = std::max(call.threads, 32), blocks = std::min(call.blocks, kMostLoopBlocks);
     switch (call.kind) {

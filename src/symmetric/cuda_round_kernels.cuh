@@ -117,15 +117,12 @@ __device__ __noinline__ void reduce_directly(const TeamView& team, const Address
                                              const ExchangeCall& call) {
   const size_t begin = min(call.count, static_cast<size_t>(team.rank) * share);
   const size_t count = min(call.count, begin + share) - begin;
-  add_directly<T>(
-      team, all, begin * sizeof(T), count, call.op,
-      [&](size_t p, const Pack<T>& pack) {
-        for (int step = 0; step < team.size; ++step) {
-          const int to = (team.rank + step) % team.size;
-          store_pack(reinterpret_cast<T*>(all.recv[to]) + begin, p, count, true, pack);
-        }
-      },
-      call.unroll);
+  add_directly<T>(team, all, begin * sizeof(T), count, call.op, [&](size_t p, const Pack<T>& pack) {
+    for (int step = 0; step < team.size; ++step) {
+      const int to = (team.rank + step) % team.size;
+      store_pack(reinterpret_cast<T*>(all.recv[to]) + begin, p, count, true, pack);
+    }
+  });
 }
 
 /// In two steps, with 2 (n - 1) / n of the data on the link of each rank: sums (all-reduce, or reduce to `target`), for

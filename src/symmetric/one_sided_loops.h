@@ -43,7 +43,6 @@ struct LoopCall {
   int64_t times = 1;
   uint64_t first_signal = 0;      // value of the signals before the loop; afterwards `times` more
   int blocks = 1, threads = 256;  // of a kernel
-  int variant = 0;                // 1: signals without a fence, 2: polls without acquire, 4: fence.sc
 };
 
 /// One rank's loops. Errors as OneSided: the stream's synchronize throws. Not thread-safe except for abort().

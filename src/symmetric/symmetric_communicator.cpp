@@ -6,7 +6,6 @@
 
 #include "comm/flight_recorder.h"
 #include "comm/world.h"
-#include "symmetric/measurement_knobs.h"
 #include "symmetric/symmetric_executor.h"
 
 namespace amdahl {
@@ -179,7 +178,6 @@ std::string_view to_string(SymmetricAlgorithm algorithm) {
 }
 
 int most_collective_blocks(int sm_count) {
-  if (const long long blocks = knob("BLOCKS", 0); blocks > 0) return static_cast<int>(blocks);
   constexpr int kCommunicators = 4, kMost = 32;
   return std::clamp(sm_count / kCommunicators, 1, kMost);
 }
