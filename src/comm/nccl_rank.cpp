@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -12,9 +18,26 @@ namespace {
 constexpr auto kHostCallPatience = std::chrono::seconds(1);
 constexpr auto kTeardownPatience = std::chrono::seconds(10);
 
+std::atomic<int> g_detached{0};  // threads of start_detached that are at work
+
+/// The destructors of libraries must not run while such a thread uses them: an abort may still be under way when a run
+/// that was stopped ends. After a hang the process ends without them.
+void wait_for_detached(int status, void*) {
+  const auto deadline = std::chrono::steady_clock::now() + 2 * kHostCallPatience;
+  while (g_detached.load() > 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (g_detached.load() == 0) return;
+  std::fflush(nullptr);
+  _exit(status);
+}
+
 /// Runs `work` on a detached thread with the device current, so that the caller can stop waiting for it.
 std::future<ncclResult_t> start_detached(int device_index, std::function<ncclResult_t()> work) {
-  std::packaged_task<ncclResult_t()> task([device_index, work = std::move(work)] {
+  static const int registered = on_exit(wait_for_detached, nullptr);
+  static_cast<void>(registered);
+  // Counts until the task and what it owns are gone.
+  const std::shared_ptr<void> counted((++g_detached, nullptr), [](void*) { --g_detached; });
+  std::packaged_task<ncclResult_t()> task([device_index, counted, work = std::move(work)] {
     return cudaSetDevice(device_index) == cudaSuccess ? work() : ncclUnhandledCudaError;
   });
   std::future<ncclResult_t> result = task.get_future();
