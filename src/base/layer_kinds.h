@@ -51,6 +51,7 @@ struct MemoryChoice {
   DType type = DType::f32;  // what layers convert to before a GEMM: Ops::compute_type
   // Whether images of `type` come from the layer below, and go to the one above.
   bool images_below = false, images_above = false;
+  bool gpu = false;  // with what operations on GPUs take while they run
 };
 
 /// Device memory of a layer in bytes, besides its parameters in f32 and their gradients.

@@ -56,12 +56,14 @@ LayerMemory norm_memory(const LayerSpec&, const Shape& input, const MemoryChoice
   return {2 * (count_of(input) + input[0]) * kF32, 0, 0};
 }
 
-// Activations of the gates and two states of each step, whose rows a CPU pads to 16 floats.
+// Activations of the gates and two states of each step, whose rows a CPU pads to 16 floats. A GPU computes the
+// gradients of all gates, padded to four, before the products with them.
 LayerMemory recurrent_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const auto padded = [](int64_t width) { return (width + 15) / 16 * 16; };
   const int64_t gates = layer.kind == LayerKind::lstm ? 4 : 3;
   LayerMemory memory = output_memory(layer, input, choice);
   memory.kept += input[0] * (padded(gates * layer.units) + 2 * padded(layer.units)) * kF32;
+  if (choice.gpu) memory.shared = input[0] * 4 * layer.units * bytes_of(choice.type);
   return memory;
 }
 

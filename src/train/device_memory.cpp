@@ -53,7 +53,8 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   }
   const int64_t share = row.full_batch_everywhere ? options.plan.global_batch : most_data_rows(options.plan);
   const int64_t rows = even_share(share, options.plan.accumulate, 0).rows();
-  const MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
+  MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
+  choice.gpu = backend == BackendKind::cuda;
   const ParameterLayout layout = make_layout(model);
   parts.parameters = parts.gradients = layout.num_floats * kF32;
   parts.gradients += sync_bytes(options.plan, layout.num_floats);

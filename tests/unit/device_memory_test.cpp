@@ -62,6 +62,28 @@ TEST(DeviceMemory, IsWithinThreePercentOfTheBytesCounted) {
       }
 }
 
+/// Peaks that studies counted on an H100 (results/h100/models). The model has a fixed amount for the workspaces of
+/// GEMMs.
+TEST(DeviceMemory, RecurrentLayersOnAGpuTakeWhatWasCounted) {
+  struct Counted {
+    const char* model;
+    MathMode math;
+    double bytes;
+  };
+  for (const Counted& counted : {Counted{"lstm", MathMode::tf32, 1187.5e6}, Counted{"lstm", MathMode::bf16, 961.0e6},
+                                 Counted{"gru", MathMode::tf32, 1085.6e6}, Counted{"gru", MathMode::bf16, 859.1e6}}) {
+    StudySettings settings;
+    settings.model = settings.trainer.model = find_model_preset(counted.model);
+    StudyCellSpec cell;
+    cell.global_batch = 1024;
+    cell.strategy = "single";
+    cell.math = counted.math;
+    const auto modelled = static_cast<double>(cell_memory(settings, cell, BackendKind::cuda, 4096).total());
+    EXPECT_GT(modelled, counted.bytes) << counted.model;
+    EXPECT_LT(modelled, 1.1 * counted.bytes) << counted.model;
+  }
+}
+
 TEST(DeviceMemory, RecomputationAndShardsNeedLess) {
   TrainerOptions options = options_for(find_model_preset("gpt2"), Recompute::none, "adam");
   const auto total = [&] { return trainer_memory(options, BackendKind::cpu, DType::f32); };
