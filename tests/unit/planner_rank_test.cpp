@@ -92,7 +92,7 @@ TEST(PlannerRank, ManyPlansTakeLittleTime) {
 #ifdef NDEBUG
   const PlanOutcome outcome = ranked(assumed("gpus=72,gpu=h200"), "gpt2", 4096, 72);
   EXPECT_GT(outcome.num_plans, 100'000);
-  EXPECT_LT(outcome.seconds, 10);
+  EXPECT_LT(outcome.seconds * 1e5 / static_cast<double>(outcome.num_plans), 10) << "seconds per 100,000 plans";
 #else  // sanitizers make it ten times slower: the time says nothing there
   const PlanOutcome outcome = ranked(assumed("gpus=8,gpu=h200"), "gpt2", 4096, 8);
   EXPECT_GT(outcome.num_plans, 1'000);

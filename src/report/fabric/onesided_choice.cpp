@@ -117,6 +117,7 @@ void decide_all_reduce(const OneSidedContest& contest, OneSidedChoice& choice) {
     best = rule;
     choice.flagged_bytes = up_to.flagged, choice.line_bytes = up_to.lines, choice.one_shot_bytes = up_to.one_shot;
   }
+  choice.one_shot_bytes = std::max<int64_t>(choice.one_shot_bytes, 1);  // 0: not measured
   const std::string other = two_sided_of(contest);
   if (!other.empty())
     choice.rules.push_back(
