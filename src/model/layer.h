@@ -1,7 +1,7 @@
 // Layer: one layer of a model on one device. A model calls its layers in order; parallelism wraps the model.
 //
-// Matrices are row-major f32: rows of the micro-batch, then width. Images that layers of one device pass each other, and
-// their gradients, have the compute type. Every call enqueues on `stream` and returns.
+// Matrices are row-major f32: rows of the micro-batch, then width. Images that layers of one device pass each other,
+// and their gradients, have the compute type. Every call enqueues on `stream` and returns.
 #pragma once
 
 #include <cstdint>
