@@ -1,10 +1,10 @@
-// Modelled memory of a plan's fullest device.
+#include "base/plan_memory.h"
+
 #include <algorithm>
 
 #include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
-#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -13,9 +13,9 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 int64_t aligned_floats(int64_t floats) { return (floats + 63) / 64 * 64; }  // as make_layout
 
-/// What the layers of one stage take on tensor-parallel rank 0, which has the largest shards.
+/// What the layers of one stage take on tensor-parallel rank 0.
 struct StageBytes {
-  std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the first layer first
+  std::vector<UnitSize> units;  // the first layer first
   bool has_dense_layers = false;
   int64_t gathered = 0;  // bytes of the largest layer's parameters in the compute type, where they are gathered
   int64_t per_row = 0;   // of every micro-batch in flight
@@ -155,40 +155,57 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
 
 }  // namespace
 
-PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int optimizer_arrays, DType type) {
-  const int stages = num_stages(plan), ranks = plan.mesh.pp;
+const std::vector<PlanMemories::RankBytes>& PlanMemories::ranks_of(const ParallelPlan& plan) {
+  const Division division{plan.mesh.tp, plan.mesh.pp,   num_stages(plan),       schedule_of(plan),
+                          plan.split,   plan.recompute, plan.sequence_parallel, zero_stage(plan.strategy) == 3};
+  const auto found = ranks_.find(division);
+  return found != ranks_.end() ? found->second : ranks_.emplace(division, make_ranks(plan)).first->second;
+}
+
+std::vector<PlanMemories::RankBytes> PlanMemories::make_ranks(const ParallelPlan& plan) const {
+  const int stages = num_stages(plan), count = plan.mesh.pp;
   std::vector<LayerRange> ranges{{}};
-  if (ranks > 1) ranges = stage_layers(model, stages, static_cast<StageSplit>(plan.split));
-  const ModelShares shares{model,
+  if (count > 1) ranges = stage_layers(model_, stages, static_cast<StageSplit>(plan.split));
+  const ModelShares shares{model_,
                            plan,
-                           {static_cast<Recompute>(plan.recompute), type},
-                           tensor_roles(model, ranges),
-                           plan.sequence_parallel ? divided_tokens(model) : std::vector<bool>{}};
+                           {static_cast<Recompute>(plan.recompute), setting_.type},
+                           tensor_roles(model_, ranges),
+                           plan.sequence_parallel ? divided_tokens(model_) : std::vector<bool>{}};
+  const auto holder = [&](int stage) { return count == 1 ? 0 : rank_of_stage(schedule_of(plan), count, stage); };
+  std::vector<RankBytes> ranks(static_cast<size_t>(count));
+  for (int s = 0; s < stages; ++s) {
+    const StageBytes bytes = stage_bytes(shares, ranges[static_cast<size_t>(s)], holder(s) == holder(0));
+    RankBytes& rank = ranks[static_cast<size_t>(holder(s))];
+    rank.units.insert(rank.units.end(), bytes.units.begin(), bytes.units.end());
+    rank.has_dense_layers = rank.has_dense_layers || bytes.has_dense_layers;
+    rank.num_stages += 1;
+    rank.per_row += bytes.per_row, rank.fixed += bytes.fixed + bytes.gathered;
+    rank.shared_per_row += bytes.shared_per_row;  // every stage has its own
+  }
+  for (RankBytes& rank : ranks) std::reverse(rank.units.begin(), rank.units.end());  // as the layout
+  return ranks;
+}
+
+PlanMemory PlanMemories::of(const ParallelPlan& plan) {
   const int64_t dp_rows = plan.strategy == "replicated" ? plan.global_batch : most_data_rows(plan);
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
-  const auto holder = [&](int stage) { return ranks == 1 ? 0 : rank_of_stage(schedule_of(plan), ranks, stage); };
+  const std::vector<RankBytes>& ranks = ranks_of(plan);
   PlanMemory fullest;
-  for (int rank = 0; rank < ranks; ++rank) {
-    StageBytes sum;
-    int64_t held = 0, shared = 0;
-    for (int s = 0; s < stages; ++s) {
-      if (holder(s) != rank) continue;
-      const StageBytes bytes = stage_bytes(shares, ranges[static_cast<size_t>(s)], rank == holder(0));
-      sum.per_row += bytes.per_row, sum.fixed += bytes.fixed + bytes.gathered;
-      sum.units.insert(sum.units.end(), bytes.units.begin(), bytes.units.end());
-      sum.has_dense_layers = sum.has_dense_layers || bytes.has_dense_layers;
-      shared += bytes.shared_per_row, ++held;  // every stage has its own
-    }
-    const int64_t in_flight = ranks == 1
-                                  ? 1
-                                  : peak_activations_formula(schedule_of(plan), ranks,
-                                                             static_cast<int>(plan.accumulate), chunks_of(plan), rank);
-    std::reverse(sum.units.begin(), sum.units.end());  // the layout begins with the last layer
-    PlanMemory memory = parameter_memory(plan, sum.units, sum.has_dense_layers, optimizer_arrays);
-    memory.activations = (sum.per_row * in_flight / held + shared) * rows + sum.fixed;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const RankBytes& rank = ranks[i];
+    const int64_t in_flight =
+        ranks.size() == 1 ? 1
+                          : peak_activations_formula(schedule_of(plan), plan.mesh.pp, static_cast<int>(plan.accumulate),
+                                                     chunks_of(plan), static_cast<int>(i));
+    PlanMemory memory = parameter_memory(plan, rank.units, rank.has_dense_layers, setting_.optimizer_arrays);
+    memory.activations = (rank.per_row * in_flight / rank.num_stages + rank.shared_per_row) * rows + rank.fixed;
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;
+}
+
+PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, const MemorySetting& setting) {
+  return PlanMemories(model, setting).of(plan);
 }
 
 }  // namespace amdahl

@@ -7,8 +7,6 @@
 
 #include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
-#include "amdahl/plans.h"
-#include "amdahl/tensor.h"
 #include "base/pipeline_kinds.h"
 #include "base/stages.h"
 
@@ -64,10 +62,5 @@ struct PlanQuery {
 };
 /// Every feasible plan of exactly that many devices, ordered by pp, then tp, then strategy and schedule.
 std::vector<ParallelPlan> enumerate_plans(const ModelSpec& model, const PlanQuery& query);
-
-/// For a feasible plan with a batch. `optimizer_arrays`: floats of state per parameter: 2 for Adam, 1 for SGD. `type`:
-/// what layers convert to before a GEMM.
-PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, int optimizer_arrays = 2,
-                       DType type = DType::f32);
 
 }  // namespace amdahl

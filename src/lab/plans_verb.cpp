@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "lab/training_setup.h"
 #include "parallel/pipeline/simulate.h"
@@ -46,9 +47,9 @@ PlansOutcome run_plans(const PlansConfig& config) {
   query.all_zero_stages = query.with_sequence = true;
   query.options.recompute = config.recompute;
   check_plan_options(query.options);
+  PlanMemories memories(outcome.model, {.optimizer_arrays = config.optimizer == "sgd" ? 1 : 2});
   for (const ParallelPlan& plan : enumerate_plans(outcome.model, query))
-    outcome.plans.push_back({plan, format_plan(plan),
-                             plan_memory(plan, outcome.model, config.optimizer == "sgd" ? 1 : 2), bubble_of(plan)});
+    outcome.plans.push_back({plan, format_plan(plan), memories.of(plan), bubble_of(plan)});
   return outcome;
 }
 

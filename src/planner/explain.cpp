@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "base/number_text.h"
-#include "base/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
 #include "planner/terms.h"
@@ -73,7 +72,7 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
   const Workload work = make_workload(model, plan, profile_of(calibration));
   const Rates rates = rates_of(calibration);
   const std::vector<StageTime> stages = stage_times(work, rates), times = rank_times(work, stages);
-  const PlanMemory memory = plan_memory(plan, model, kAdamArrays, compute_type_of(calibration));
+  const PlanMemory memory = plan_memory(plan, model, memory_setting_of(calibration));
   outcome.explained.step = predict_workload(work, stages, memory, rates, calibration, PipelineMethod::simulation);
   outcome.explained.step.plan = plan;
   outcome.explained.text = format_plan(plan);

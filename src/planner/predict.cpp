@@ -250,8 +250,10 @@ SoftwareProfile profile_of(const Calibration& calibration) {
               choices_hint(software, {"amdahl", "megatron"}));
 }
 
-DType compute_type_of(const Calibration& calibration) {
-  return calibration.math == "bf16" ? DType::bf16 : calibration.math == "fp16" ? DType::f16 : DType::f32;
+MemorySetting memory_setting_of(const Calibration& calibration) {
+  MemorySetting setting;
+  setting.type = calibration.math == "bf16" ? DType::bf16 : calibration.math == "fp16" ? DType::f16 : DType::f32;
+  return setting;
 }
 
 StepPrediction predict_workload(const Workload& work, const std::vector<StageTime>& stages, const PlanMemory& memory,
@@ -270,9 +272,9 @@ StepPrediction predict_workload(const Workload& work, const std::vector<StageTim
 StepPrediction predict_step(const ModelSpec& model, const ParallelPlan& plan, const Calibration& calibration) {
   const Workload work = make_workload(model, plan, profile_of(calibration));
   const Rates rates = rates_of(calibration);
-  StepPrediction prediction = predict_workload(work, stage_times(work, rates),
-                                               plan_memory(plan, model, kAdamArrays, compute_type_of(calibration)),
-                                               rates, calibration, PipelineMethod::simulation);
+  StepPrediction prediction =
+      predict_workload(work, stage_times(work, rates), plan_memory(plan, model, memory_setting_of(calibration)), rates,
+                       calibration, PipelineMethod::simulation);
   prediction.plan = plan;
   return prediction;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "amdahl/plan_prediction.h"
-#include "amdahl/tensor.h"
+#include "base/plan_memory.h"
 #include "planner/rates.h"
 #include "planner/terms.h"
 #include "planner/workload.h"
@@ -18,8 +18,6 @@ inline constexpr double kNormal95 = 1.96;  // quantile of a normal distribution 
 enum class PipelineMethod { bound, simulation };
 /// Of fits: the bound knows nothing of the order in which ranks share cores.
 PipelineMethod fit_method(const Rates& rates);
-
-inline constexpr int kAdamArrays = 2;  // floats of optimizer state per parameter
 
 /// Times of one micro-batch on one stage or rank, in us; the parts of compute are given apart for explanations.
 struct StageTime {
@@ -45,8 +43,8 @@ Interval interval_of(const PlanAccount& account, double interval_factor);
 /// The profile of a calibration's software, device and math. Error{usage} for unknown software.
 SoftwareProfile profile_of(const Calibration& calibration);
 
-/// What layers convert to before a GEMM.
-DType compute_type_of(const Calibration& calibration);
+/// What a calibrated machine's memory depends on: Adam, and what layers convert to before a GEMM.
+MemorySetting memory_setting_of(const Calibration& calibration);
 
 /// Step time with its 95 % interval, account, and whether it fits. `work`: as make_workload returns it; `memory`: as
 /// plan_memory.

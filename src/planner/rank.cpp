@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
 #include "amdahl/units.h"
 #include "base/number_text.h"
+#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/terms.h"
@@ -24,17 +24,21 @@ constexpr size_t kSimulated = 30;  // plans of each device count whose pipeline 
 // Correlation of the errors of two plans' predictions: they share the rates of the same device.
 constexpr double kSharedError = 0.8;
 
-// Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share, and the memory of
-// the last plan, which those that differ in overlap and buckets share.
+// Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share, and what their
+// memory shares.
 class StageCache {
  public:
   StageCache(const ModelSpec& model, const Calibration& calibration)
-      : model_(model), calibration_(calibration), rates_(rates_of(calibration)), software_(profile_of(calibration)) {}
+      : model_(model),
+        calibration_(calibration),
+        rates_(rates_of(calibration)),
+        software_(profile_of(calibration)),
+        memories_(model, memory_setting_of(calibration)) {}
 
   StepPrediction predict(const ParallelPlan& plan, PipelineMethod method) {
     Entry& entry = entry_of(plan);
     set_step(plan, entry.work);
-    StepPrediction step = predict_workload(entry.work, entry.times, memory_of(plan), rates_, calibration_, method);
+    StepPrediction step = predict_workload(entry.work, entry.times, memories_.of(plan), rates_, calibration_, method);
     step.plan = plan;
     return step;
   }
@@ -60,22 +64,12 @@ class StageCache {
     return entries_.emplace(key, std::move(entry)).first->second;
   }
 
-  const PlanMemory& memory_of(const ParallelPlan& plan) {
-    ParallelPlan key = plan;
-    key.overlap = PlanOptions{}.overlap, key.bucket_bytes = PlanOptions{}.bucket_bytes;
-    if (memory_of_ && *memory_of_ == key) return memory_;
-    memory_ = plan_memory(key, model_, kAdamArrays, compute_type_of(calibration_));
-    memory_of_ = std::move(key);
-    return memory_;
-  }
-
   const ModelSpec& model_;
   const Calibration& calibration_;
   Rates rates_;
   SoftwareProfile software_;
   std::map<Key, Entry> entries_;
-  std::optional<ParallelPlan> memory_of_;
-  PlanMemory memory_;
+  PlanMemories memories_;
 };
 
 struct Candidate {

@@ -7,6 +7,7 @@
 
 #include "amdahl/units.h"
 #include "base/layer_memory.h"
+#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
 
@@ -46,7 +47,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   const ModelSpec& model = options.model;
   MemoryParts parts;
   if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
-    const PlanMemory memory = plan_memory(options.plan, model, num_state_arrays(options.hyper), type);
+    const PlanMemory memory = plan_memory(options.plan, model, {num_state_arrays(options.hyper), type});
     parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
     if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;
     return parts;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "plan_job.h"
 #include "sequence_models.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "errors.h"
 #include "sequence_models.h"

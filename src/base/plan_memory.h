@@ -1,0 +1,65 @@
+// Modelled memory of a plan's fullest device.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <vector>
+
+#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
+#include "amdahl/plans.h"
+#include "base/layer_kinds.h"
+#include "base/pipeline_kinds.h"
+#include "base/zero_units.h"
+
+namespace amdahl {
+
+/// What a plan's memory depends on besides the plan and its model.
+struct MemorySetting {
+  int optimizer_arrays = 2;  // floats of state per parameter: 2 for Adam, 1 for SGD
+  DType type = DType::f32;   // what layers convert to before a GEMM
+};
+
+/// Memory of plans of one model, which share what does not change from plan to plan: parameters and activations of each
+/// rank, by the fields that divide the model. Keeps a reference to the model. Not thread-safe.
+///
+/// Example:
+///   PlanMemories memories(model, {});
+///   for (const ParallelPlan& plan : plans) std::printf("%lld bytes\n", (long long)memories.of(plan).total());
+class PlanMemories {
+ public:
+  PlanMemories(const ModelSpec& model, const MemorySetting& setting) : model_(model), setting_(setting) {}
+
+  /// For a feasible plan with a batch. Bytes.
+  PlanMemory of(const ParallelPlan& plan);
+
+ private:
+  /// The fields of a plan that say which layers, and which parts of them, a rank has, and what it keeps of them.
+  struct Division {
+    int tp, pp, stages;
+    ScheduleKind schedule;
+    int64_t split, recompute;
+    bool sequence_parallel, gathers;
+    auto operator<=>(const Division&) const = default;
+  };
+  /// What the stages of a pipeline rank take on tensor-parallel rank 0, which has the largest shards.
+  struct RankBytes {
+    std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the last layer first
+    bool has_dense_layers = false;
+    int num_stages = 0;
+    int64_t per_row = 0;  // of every micro-batch in flight
+    int64_t shared_per_row = 0, fixed = 0;
+  };
+
+  const std::vector<RankBytes>& ranks_of(const ParallelPlan& plan);
+  std::vector<RankBytes> make_ranks(const ParallelPlan& plan) const;
+
+  const ModelSpec& model_;
+  const MemorySetting setting_;
+  std::map<Division, std::vector<RankBytes>> ranks_;
+};
+
+/// Of one plan, as PlanMemories::of.
+PlanMemory plan_memory(const ParallelPlan& plan, const ModelSpec& model, const MemorySetting& setting = {});
+
+}  // namespace amdahl
