@@ -155,6 +155,12 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
 
 }  // namespace
 
+MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting) {
+  MemoryChoice choice{static_cast<Recompute>(plan.recompute), setting.type};
+  choice.gpu = setting.gpu;
+  return choice;
+}
+
 const std::vector<PlanMemories::RankBytes>& PlanMemories::ranks_of(const ParallelPlan& plan) {
   const Division division{plan.mesh.tp, plan.mesh.pp,   num_stages(plan),       schedule_of(plan),
                           plan.split,   plan.recompute, plan.sequence_parallel, zero_stage(plan.strategy) == 3};
@@ -166,10 +172,7 @@ std::vector<PlanMemories::RankBytes> PlanMemories::make_ranks(const ParallelPlan
   const int stages = num_stages(plan), count = plan.mesh.pp;
   std::vector<LayerRange> ranges{{}};
   if (count > 1) ranges = stage_layers(model_, stages, static_cast<StageSplit>(plan.split));
-  const ModelShares shares{model_,
-                           plan,
-                           {static_cast<Recompute>(plan.recompute), setting_.type},
-                           tensor_roles(model_, ranges),
+  const ModelShares shares{model_, plan, memory_choice(plan, setting_), tensor_roles(model_, ranges),
                            plan.sequence_parallel ? divided_tokens(model_) : std::vector<bool>{}};
   const auto holder = [&](int stage) { return count == 1 ? 0 : rank_of_stage(schedule_of(plan), count, stage); };
   std::vector<RankBytes> ranks(static_cast<size_t>(count));

@@ -18,7 +18,10 @@ namespace amdahl {
 struct MemorySetting {
   int optimizer_arrays = 2;  // floats of state per parameter: 2 for Adam, 1 for SGD
   DType type = DType::f32;   // what layers convert to before a GEMM
+  bool gpu = false;          // with what operations on GPUs take while they run
 };
+/// What the memory of the plan's layers depends on.
+MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting);
 
 /// Memory of plans of one model, which share what does not change from plan to plan: parameters and activations of each
 /// rank, by the fields that divide the model. Keeps a reference to the model. Not thread-safe.

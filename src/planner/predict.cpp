@@ -252,6 +252,7 @@ SoftwareProfile profile_of(const Calibration& calibration) {
 
 MemorySetting memory_setting_of(const Calibration& calibration) {
   MemorySetting setting;
+  setting.gpu = calibration.device_kind == "cuda";
   setting.type = calibration.math == "bf16" ? DType::bf16 : calibration.math == "fp16" ? DType::f16 : DType::f32;
   return setting;
 }

@@ -45,28 +45,28 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
+  const MemorySetting setting{num_state_arrays(options.hyper), type, backend == BackendKind::cuda};
   MemoryParts parts;
   if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
-    const PlanMemory memory = plan_memory(options.plan, model, {num_state_arrays(options.hyper), type});
+    const PlanMemory memory = plan_memory(options.plan, model, setting);
     parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
-    if (backend == BackendKind::cuda) parts.workspace = kGpuWorkspace;
+    if (setting.gpu) parts.workspace = kGpuWorkspace;
     return parts;
   }
   const int64_t share = row.full_batch_everywhere ? options.plan.global_batch : most_data_rows(options.plan);
   const int64_t rows = even_share(share, options.plan.accumulate, 0).rows();
-  MemoryChoice choice{static_cast<Recompute>(options.plan.recompute), type};
-  choice.gpu = backend == BackendKind::cuda;
+  const MemoryChoice choice = memory_choice(options.plan, setting);
   const ParameterLayout layout = make_layout(model);
   parts.parameters = parts.gradients = layout.num_floats * kF32;
   parts.gradients += sync_bytes(options.plan, layout.num_floats);
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
-    parts.optimizer += num_state_arrays(options.hyper) * range.floats() * kF32;
+    parts.optimizer += setting.optimizer_arrays * range.floats() * kF32;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerMemory memory = memory_of_layer(model, i, choice);
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
   }
-  if (backend == BackendKind::cuda) parts.workspace += kGpuWorkspace;
+  if (setting.gpu) parts.workspace += kGpuWorkspace;
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }

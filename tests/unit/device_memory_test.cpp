@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/plan_memory.h"
+#include "base/plan_rules.h"
 #include "errors.h"
 #include "measure/study/cell_memory.h"
 #include "small_job.h"
@@ -82,6 +84,43 @@ TEST(DeviceMemory, RecurrentLayersOnAGpuTakeWhatWasCounted) {
     EXPECT_GT(modelled, counted.bytes) << counted.model;
     EXPECT_LT(modelled, 1.1 * counted.bytes) << counted.model;
   }
+}
+
+/// The planner's memory of a data-parallel plan is the trainer's, with the gradients of recurrent gates; plans that
+/// divide the model have those of a rank's units and micro-batch.
+TEST(DeviceMemory, PlansHaveTheGradientsOfRecurrentGates) {
+  const TrainerOptions mlp = options_for(find_model_preset("medium"), Recompute::none, "adam");
+  const int64_t of_gemms = trainer_memory(mlp, BackendKind::cuda, DType::f32).workspace -
+                           trainer_memory(mlp, BackendKind::cpu, DType::f32).workspace;
+  for (const char* preset : {"lstm", "gru"})
+    for (const DType type : {DType::f32, DType::bf16}) {
+      TrainerOptions options = options_for(find_model_preset(preset), Recompute::none, "adam");
+      const LayerSpec& cells = options.model.layers[0];
+      const int64_t gates = options.model.input_shape[0] * 4 * cells.units * static_cast<int64_t>(size_of(type));
+      const auto activations = [&](const char* text, bool gpu) {
+        options.plan = parse_plan(text);
+        options.plan.global_batch = 64;
+        EXPECT_TRUE(plan_feasible(options.plan, options.model).ok) << text;
+        return plan_memory(options.plan, options.model, {2, type, gpu}).activations;
+      };
+      for (const char* text : {"dp1", "dp2", "dp4", "dp2,m4", "dp2,zero1"}) {
+        const int64_t planned = activations(text, true);
+        const MemoryParts parts = trainer_memory(options, BackendKind::cuda, type);
+        EXPECT_EQ(planned, parts.activations + parts.workspace - of_gemms) << preset << " " << text;
+        const PlanMemory whole = plan_memory(options.plan, options.model, {2, type, true});
+        EXPECT_EQ(whole.parameters, parts.parameters) << preset << " " << text;
+        EXPECT_EQ(whole.gradients, parts.gradients) << preset << " " << text;
+      }
+      const auto added = [&](const char* text) { return activations(text, true) - activations(text, false); };
+      for (const char* text : {"dp2", "dp2,zero2", "dp2,zero3"}) EXPECT_EQ(added(text), 32 * gates) << text;
+      EXPECT_EQ(added("dp2,m4,zero2"), 8 * gates) << "of a micro-batch";
+      EXPECT_EQ(added("pp2,m4"), 16 * gates) << "of the micro-batch whose backward runs";
+      EXPECT_EQ(added("tp2"), 0) << "a rank's own, on every device";
+      EXPECT_LT(activations("tp2", true), activations("dp1", true)) << preset;
+      EXPECT_LT(activations("tp4", true), activations("tp2", true)) << preset;
+      EXPECT_LT(activations("dp2.tp2", true), activations("tp2", true)) << preset;
+      EXPECT_LT(activations("pp2,m4", true), activations("dp1", true)) << preset;
+    }
 }
 
 TEST(DeviceMemory, RecomputationAndShardsNeedLess) {
