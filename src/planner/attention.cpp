@@ -1,5 +1,7 @@
 // Time of attention's products and of the kernels over its scores. Unit: us. FLOP: two products forward and four
-// backward, 2 x batch x steps^2 x head_size each.
+// backward, 2 x batch x steps^2 x head_size each. A block of the kernel has some steps of a head: with a causal mask
+// the last ones of a head compute all scores, so that the kernel takes at least the time of such a block.
+#include <algorithm>
 #include <cmath>
 
 #include "planner/terms.h"
@@ -13,8 +15,9 @@ double attention_us(const AttentionWork& attention, const Rates& rates) {
       kProducts * 2 * scores * attention.share * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
   const double waves =
       attention.tile > 0 ? attention.batch * std::ceil(attention.steps / attention.tile) / rates.gemm_units : 0;
+  const double longest = waves > 0 ? 1 / (waves * attention.share) : 0;
   const double idle = waves > 0 ? rates.gemm_half_waves / waves : 0;
-  return products * (1 + idle) + memory_us(attention.score_bytes * scores, rates);
+  return products * std::max(1 + idle, longest) + memory_us(attention.score_bytes * scores, rates);
 }
 
 }  // namespace amdahl

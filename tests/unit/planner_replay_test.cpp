@@ -96,12 +96,14 @@ TEST(PlannerReplay, StepsOfTwoH100InBf16) {
   EXPECT_LE(left_out.interval_factor, 3);
 }
 
+// Before the longest block of attention was counted: mean 7.0 %, gpt-512x4 under pp2 at 4 rows -18 %. The worst is the
+// smallest model at 8,192 rows, -25 %.
 TEST(PlannerReplay, StepsOfH100InFp32) {
   const Replay replay = replay_of("steps_h100_fp32.csv", 0, amdahl_gpu_profile("fp32"));
   ASSERT_EQ(replay.rows.size(), 27u);
   const Errors errors = errors_of(replay, leave_groups_out(replay.rows, replay.models, h100_prior("fp32", 241.1)));
-  EXPECT_LE(errors.summary.mean, 0.08);
-  EXPECT_LE(errors.summary.worst, 0.24);
+  EXPECT_LE(errors.summary.mean, 0.06);
+  EXPECT_LE(errors.summary.worst, 0.27);
 }
 
 TEST(PlannerReplay, StepsOfAnIdleCpu) {

@@ -66,10 +66,14 @@ TEST(PlannerTerms, AttentionIsSixProductsAndItsScores) {
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0}, rates), 6 * 2 * 16e6 * 64 / 50e6);
   EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 10}, rates), 6 * 2 * 16e6 * 64 / 50e6 + 160);
   EXPECT_DOUBLE_EQ(attention_us({}, rates), 0);
-  // Half of the scores; 16 x 10 blocks on 100 multiprocessors, half a wave idle.
+  // Six tenths of the scores; 16 x 10 blocks on 100 multiprocessors, half a wave idle.
   Rates waves = rates;
   waves.gemm_half_waves = 0.5;
-  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0, 0.5, 100}, waves), 6 * 16e6 * 64 / 50e6 * (1 + 0.5 / 1.6));
+  EXPECT_DOUBLE_EQ(attention_us({16, 1000, 64, 0, 0.6, 100}, waves), 1.2 * 6 * 16e6 * 64 / 50e6 * (1 + 0.5 / 1.6));
+  // 2 x 10 blocks: the last ones of each head compute all scores, on one of 100 multiprocessors.
+  const double block = 6 * 2 * 1000.0 * 100 * 64 / 50e6 * 100;
+  EXPECT_DOUBLE_EQ(attention_us({2, 1000, 64, 0, 0.6, 100}, rates), block);
+  EXPECT_DOUBLE_EQ(attention_us({4, 1000, 64, 0, 0.6, 100}, rates), block) << "on others";
 }
 
 TEST(PlannerTerms, MemoryAndOptimizer) {
