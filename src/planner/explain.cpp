@@ -15,7 +15,7 @@ class Explanation {
 
   /// `constants`: names of the calibration's constants, which also give the source.
   void add(const char* name, double us, const char* formula, const std::string& counts,
-           std::initializer_list<const char*> constants) {
+           const std::vector<const char*>& constants) {
     ExplainedTerm term{name, formula, counts, "", us};
     std::vector<std::pair<std::string, std::string>> sources;  // source -> names
     for (const char* constant : constants) {
@@ -108,13 +108,22 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
     explain.add("transfers (pp)", account.exposed_pp_us, "simulated makespan - that without transfers",
                 fmt::format("{} MB each", number(work.transfer_bytes / 1e6)), {"pp_alpha_us", "pp_gbps"});
   }
-  if (work.mesh.dp > 1)
-    explain.add("all-reduce of gradients (dp)", account.exposed_dp_us,
-                work.overlap ? "alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate, less what backward hides"
-                             : "alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate",
-                fmt::format("{} MB, n = {}, hidden {} us", number(stage.parameters * work.gradient_bytes / 1e6),
-                            work.mesh.dp, number(account.hidden_dp_us)),
-                {"dp_alpha_us", "hop_us", "dp_gbps", "interference"});
+  if (work.mesh.dp > 1) {
+    const bool threads = rates.shared_cores > 0;
+    const std::string hidden = work.overlap ? ", less what backward hides" : "";
+    const std::string formula =
+        threads ? "alpha + (calls - 1) alpha of tp + passes x 2 (n - 1) / n bytes / rate"
+                : "(reductions + gathers) / 2 x (alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate)";
+    const std::string counts =
+        threads ? fmt::format("{} calls, {} passes", number(work.data_calls()), number(work.thread_passes()))
+                : fmt::format("{} reductions, {} gathers", number(work.reductions()), number(work.gathers()));
+    std::vector<const char*> constants{"dp_alpha_us", "hop_us", "dp_gbps", "interference"};
+    if (threads) constants.insert(constants.begin() + 1, "tp_alpha_us");
+    explain.add("gradients and parameters (dp)", account.exposed_dp_us, (formula + hidden).c_str(),
+                fmt::format("{} MB, n = {}, {}, hidden {} us", number(stage.parameters * work.gradient_bytes / 1e6),
+                            work.mesh.dp, counts, number(account.hidden_dp_us)),
+                constants);
+  }
   explain.add("optimizer", account.optimizer_us, "launch + parameters x time of one / (dp with ZeRO)",
               fmt::format("{} parameters", number(stage.parameters)), {"launch_us", "optimizer_ps"});
   if (slowed > 0)

@@ -56,11 +56,18 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
       {one * (1 - 1 / products), one / products, layer.parameters, layer.repeats, layer.splits_gradient});
 }
 
-// An all-reduce is a reduction and a gather, each half of it.
+// An all-reduce is a reduction and a gather, each half of it. Threads move unequal numbers of bytes in them; the first
+// call waits for the slowest rank, and further ones follow each other as the sums of tensor parallelism do.
 double data_us(const Workload& work, double parameters, const Rates& rates) {
-  return (work.reductions() + work.gathers()) / 2 *
-         group_all_reduce_us(parameters * work.gradient_bytes, work.mesh.dp, work.mesh.size(), rates.dp_alpha_us,
-                             rates.dp_gbps, rates);
+  const int all = work.mesh.size();
+  const auto all_reduce = [&](double bytes) {
+    return group_all_reduce_us(bytes, work.mesh.dp, all, rates.dp_alpha_us, rates.dp_gbps, rates);
+  };
+  const double whole = all_reduce(parameters * work.gradient_bytes);
+  if (rates.shared_cores <= 0) return (work.reductions() + work.gathers()) / 2 * whole;
+  const double first = all_reduce(0);
+  const double further = group_all_reduce_us(0, work.mesh.dp, all, rates.tp_alpha_us, rates.tp_gbps, rates);
+  return first + (work.data_calls() - 1) * further + work.thread_passes() * (whole - first);
 }
 
 double relative_sd(const PlanAccount& account, int tp) {
@@ -110,13 +117,14 @@ Rates rates_for(const Workload& work, const LayerWork& layer, const Rates& rates
 // Communication of gradients behind backward, and slower backward.
 Overlap data_overlap(const Workload& work, const StageTime& busiest, double communication, double backward,
                      double parameters, const Rates& rates) {
+  if (rates.shared_cores > 0) {
+    // Of ZeRO 2 and 3 nothing is hidden: copies and sums of every layer take the processors from backward.
+    if (work.zero_stage > 1) return {communication, 0};
+    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
+    return overlap_of(communication, backward, buckets, rates);
+  }
   // Of the micro-batches that have any.
   const auto passes = work.zero_stage < 3 ? work.reductions() : static_cast<double>(work.micro_batches);
-  if (rates.shared_cores > 0) {
-    const int buckets = static_cast<int>(std::ceil(parameters * work.gradient_bytes / work.bucket_bytes));
-    const Overlap one = overlap_of(communication / passes, backward, buckets, rates);
-    return {passes * one.exposed_us, passes * one.slowed_us};
-  }
   GradientBuckets buckets;
   buckets.parameters = work.bucket_bytes / work.gradient_bytes;
   buckets.all_reduce_us = [&](double count) { return data_us(work, count, rates) / passes; };

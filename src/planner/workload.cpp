@@ -7,7 +7,6 @@
 
 #include "base/plan_rules.h"
 #include "base/shards.h"
-#include "base/zero_units.h"
 
 namespace amdahl {
 namespace {
@@ -269,53 +268,6 @@ SoftwareProfile megatron_profile() {
   profile.pads_alone = false;
   profile.gradient_bytes = 2;
   return profile;
-}
-
-std::vector<double> Workload::rank_parameters() const {
-  std::vector<double> ranks(static_cast<size_t>(mesh.pp));
-  for (size_t stage = 0; stage < stages.size(); ++stage)
-    ranks[static_cast<size_t>(rank_of_stage(schedule, mesh.pp, static_cast<int>(stage)))] += stages[stage].parameters;
-  return ranks;
-}
-
-// ZeRO stages 2 and 3 keep sums of a rank's part alone, to which each micro-batch is added, unless the schedule
-// computes a layer's gradients at two times (UnitSync).
-double Workload::reductions() const {
-  const bool divides = mesh.pp > 1 && splits_backward(schedule);
-  return zero_stage >= 2 && !divides ? real(micro_batches) : 1;
-}
-
-// Stage 3 gathers the layers in forward and in backward of each micro-batch, except those of the pass before that its
-// two places still hold: the last two where it turns to backward, and the first two at the next micro-batch.
-double Workload::gathers() const {
-  if (zero_stage < 3) return 1;
-  const std::vector<double> held = rank_parameters();
-  const auto fullest = static_cast<int>(std::max_element(held.begin(), held.end()) - held.begin());
-  double all = 0, gathered = 0;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    if (mesh.pp > 1 && rank_of_stage(schedule, mesh.pp, static_cast<int>(s)) != fullest) continue;
-    const StageWork& stage = stages[s];
-    std::vector<double> units;
-    double divided = 0;
-    for (const LayerWork& layer : stage.layers)
-      if (const double unit = layer.parameters - layer.pinned; unit > 0)
-        units.insert(units.end(), static_cast<size_t>(layer.repeats), unit), divided += unit * layer.repeats;
-    all += stage.parameters, gathered += stage.parameters;
-    if (units.size() <= kParameterSlots) continue;
-    const double last = units.back() + units[units.size() - 2], first = units[0] + units[1];
-    gathered += real(micro_batches) * (divided - last) + real(micro_batches - 1) * (divided - first);
-  }
-  return all > 0 ? gathered / all : 1;
-}
-
-double Workload::touched_bytes(bool updates) const {
-  constexpr double kPasses = 3;                            // over activations, in LayerWork::bytes
-  const double parameter_bytes = updates ? 4 * 4 : 2 * 4;  // Adam has two moments
-  double activations = 0;
-  for (const StageWork& stage : stages)
-    for (const LayerWork& layer : stage.layers) activations += layer.repeats * layer.bytes / kPasses;
-  const std::vector<double> ranks = rank_parameters();
-  return parameter_bytes * *std::max_element(ranks.begin(), ranks.end()) + activations / mesh.pp;
 }
 
 /// Throws Error{usage} for a plan whose steps have parts that no term here describes.

@@ -80,6 +80,10 @@ struct Workload {
   /// of the fullest rank: once each in an all-reduce.
   double reductions() const;
   double gathers() const;
+  /// Collectives over the data axis in a step of the fullest rank.
+  double data_calls() const;
+  /// Bytes that threads read and write for them, in units of those of an all-reduce of the parameters.
+  double thread_passes() const;
   /// Bytes that a step touches on the device with most parameters: parameters with gradients and Adam's state, and
   /// activations. `updates`: else a micro-batch, without the state.
   double touched_bytes(bool updates = true) const;
