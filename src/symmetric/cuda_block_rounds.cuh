@@ -246,6 +246,21 @@ __device__ inline void push_to_all(const BlockRounds& rounds, uint64_t round, co
   }
 }
 
+/// Calls use(p, pack) with the packs first + u threads of sums, of `packs`.
+template <class T, int kUnroll, class Use>
+__device__ __forceinline__ void use_sums(const typename Adder<T>::type (&sums)[kUnroll][Pack<T>::kCount], size_t first,
+                                         size_t threads, size_t packs, ReduceOp op, int ranks, const Use& use) {
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const size_t p = first + u * threads;
+    if (p >= packs) continue;
+    Pack<T> pack;
+#pragma unroll
+    for (int k = 0; k < Pack<T>::kCount; ++k) pack.values[k] = Adder<T>::store(finished(op, sums[u][k], ranks));
+    use(p, pack);
+  }
+}
+
 /// Adds up `count` elements over the ranks, in their order: `own` and what was pushed to this rank in `round`. Calls
 /// use(p, pack) with each pack of sums. By all threads of a block. `adds`: the operation is a sum or an average.
 template <class T, bool adds, class Use>
@@ -278,14 +293,7 @@ __device__ __forceinline__ void add_packs(const BlockRounds& rounds, uint64_t ro
           sums[u][k] = rank == 0 ? value : combine(adds ? ReduceOp::sum : op, sums[u][k], value);
         }
     }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u * threads >= packs) continue;
-      Pack<T> pack;
-#pragma unroll
-      for (int k = 0; k < kPer; ++k) pack.values[k] = A::store(finished(op, sums[u][k], team.size));
-      use(first + u * threads, pack);
-    }
+    use_sums<T>(sums, first, threads, packs, op, team.size, use);
   }
 }
 template <class T, class Use>
