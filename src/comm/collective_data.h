@@ -20,12 +20,12 @@ struct CollectiveData {
   /// Element `index` reduced over all ranks.
   int64_t reduced(size_t index) const;
 
-  /// Writes elements [first, first + count) of `rank`'s send buffer to host memory.
+  /// Writes elements [first, first + count) of `rank`'s send buffer to host memory. By all processors, as count_wrong.
   void fill(void* host, int rank, size_t first, size_t count) const;
-  /// Number of received elements `host` [0, count) that differ bitwise from the result of collective `row`.
-  /// `first_wrong` receives the index of the first one.
-  size_t count_wrong(const void* host, const CollectiveRow& row, const CollectiveWorld& world, size_t count,
-                     size_t* first_wrong = nullptr) const;
+  /// Number of received elements [first, first + count), which are at `host`, that differ bitwise from the result of
+  /// collective `row`. `first_wrong` receives the index of the first one.
+  size_t count_wrong(const void* host, const CollectiveRow& row, const CollectiveWorld& world, size_t first,
+                     size_t count, size_t* first_wrong = nullptr) const;
 };
 
 }  // namespace amdahl

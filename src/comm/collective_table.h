@@ -52,6 +52,8 @@ struct CollectiveRow {
   double (*bus_factor)(int world_size);
   void (*run)(Communicator& communicator, const CollectiveArguments& arguments, Stream& stream);
   bool (*receives)(const CollectiveWorld& world);  // whether this rank's receive buffer gets a result
+  /// Source of a received element. Those in [k count, (k + 1) count), of the call's count, have one source and
+  /// consecutive indices.
   ElementSource (*source_of)(const CollectiveWorld& world, size_t index);
   /// In place: offset in elements of the send buffer in the receive buffer; negative: of the receive buffer in the send
   /// buffer.

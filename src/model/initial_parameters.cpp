@@ -1,15 +1,11 @@
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <functional>
-#include <mutex>
 #include <numbers>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/philox.h"
+#include "base/run_pieces.h"
 #include "model/model.h"
 
 namespace amdahl {
@@ -43,32 +39,6 @@ void draw_range(const ParameterSpec& spec, int64_t begin, int64_t end, double he
       set(first + 2 * pair + 1, sd * radius * std::sin(angle));
     }
   }
-}
-
-/// Runs all pieces of work, by several threads. The first error of any ends them.
-void run_pieces(const std::vector<std::function<void()>>& pieces) {
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  std::exception_ptr error;
-  const auto work = [&] {
-    try {
-      for (size_t i = next++; i < pieces.size(); i = next++) pieces[i]();
-    } catch (...) {
-      next = pieces.size();
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-    }
-  };
-  const auto most = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 32);
-  {
-    std::vector<std::jthread> others;
-    try {
-      while (others.size() + 1 < std::min(most, pieces.size())) others.emplace_back(work);
-    } catch (const std::system_error&) {  // no more threads: these do it
-    }
-    work();
-  }
-  if (error) std::rethrow_exception(error);
 }
 
 /// Residual branches of pre-norm transformers are scaled down by 1 / sqrt(2 x blocks), as GPT-2's.
@@ -113,7 +83,7 @@ std::vector<float> initial_parameters(const ModelSpec& spec, const ParameterLayo
         });
     }
   }
-  run_pieces(pieces);
+  run_pieces(pieces.size(), [&](size_t i) { pieces[i](); });
   return params;
 }
 

@@ -121,6 +121,8 @@ class BlockRounds {
     end(1);
   }
 
+  /// Of a round, over all kernels: the number of its slots.
+  __device__ uint64_t number(uint64_t round) const { return base_ + round; }
   /// Slots in the memory of rank `on` for what rank `from`, another one, writes in a round.
   __device__ char* pushed(int on, int from, uint64_t round) const {
     return team_.base[on] + layout_.pushed(base_ + round, on, from, static_cast<int>(blockIdx.x));
@@ -246,14 +248,28 @@ __device__ inline void push_to_all(const BlockRounds& rounds, uint64_t round, co
   }
 }
 
-/// Adds up `count` elements over the ranks, in their order: `own` and what was pushed to this rank in `round`. Calls
+/// Calls use(p, pack) with the packs first + u threads of sums, of `packs`.
+template <class T, int kUnroll, class Use>
+__device__ __forceinline__ void use_sums(const typename Adder<T>::type (&sums)[kUnroll][Pack<T>::kCount], size_t first,
+                                         size_t threads, size_t packs, ReduceOp op, int ranks, const Use& use) {
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const size_t p = first + u * threads;
+    if (p >= packs) continue;
+    Pack<T> pack;
+#pragma unroll
+    for (int k = 0; k < Pack<T>::kCount; ++k) pack.values[k] = Adder<T>::store(finished(op, sums[u][k], ranks));
+    use(p, pack);
+  }
+}
+
+/// Adds up `count` elements over the ranks, in their order: `own` and what was pushed to this rank's slot(rank). Calls
 /// use(p, pack) with each pack of sums. By all threads of a block. `adds`: the operation is a sum or an average.
-template <class T, bool adds, class Use>
-__device__ __forceinline__ void add_packs(const BlockRounds& rounds, uint64_t round, const T* own, size_t count,
-                                          ReduceOp op, const Use& use) {
+template <class T, bool adds, class Slot, class Use>
+__device__ __forceinline__ void add_packs(const TeamView& team, const T* own, size_t count, ReduceOp op,
+                                          const Slot& slot, const Use& use) {
   using A = Adder<T>;
   constexpr int kUnroll = !adds || sizeof(T) == 1 ? 1 : sizeof(T) == 2 ? 2 : 4, kPer = Pack<T>::kCount;
-  const TeamView& team = rounds.team();
   const size_t packs = (count + kPer - 1) / kPer, threads = blockDim.x;
   const bool is_aligned = are_aligned(own, own, sizeof(uint4));
   for (size_t first = threadIdx.x; first < packs; first += kUnroll * threads) {
@@ -265,10 +281,10 @@ __device__ __forceinline__ void add_packs(const BlockRounds& rounds, uint64_t ro
         for (int u = 0; u < kUnroll; ++u)
           if (first + u * threads < packs) got[u] = load_pack(own, first + u * threads, count, is_aligned);
       } else {
-        const auto* slot = reinterpret_cast<const uint4*>(rounds.pushed(team.rank, rank, round));
+        const auto* pushed = reinterpret_cast<const uint4*>(slot(rank));
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
-          if (first + u * threads < packs) got[u].bits = __ldcg(slot + first + u * threads);
+          if (first + u * threads < packs) got[u].bits = __ldcg(pushed + first + u * threads);
       }
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u)
@@ -278,23 +294,16 @@ __device__ __forceinline__ void add_packs(const BlockRounds& rounds, uint64_t ro
           sums[u][k] = rank == 0 ? value : combine(adds ? ReduceOp::sum : op, sums[u][k], value);
         }
     }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u * threads >= packs) continue;
-      Pack<T> pack;
-#pragma unroll
-      for (int k = 0; k < kPer; ++k) pack.values[k] = A::store(finished(op, sums[u][k], team.size));
-      use(first + u * threads, pack);
-    }
+    use_sums<T>(sums, first, threads, packs, op, team.size, use);
   }
 }
-template <class T, class Use>
-__device__ __forceinline__ void add_up(const BlockRounds& rounds, uint64_t round, const T* own, size_t count,
-                                       ReduceOp op, const Use& use) {
+template <class T, class Slot, class Use>
+__device__ __forceinline__ void add_up(const TeamView& team, const T* own, size_t count, ReduceOp op, const Slot& slot,
+                                       const Use& use) {
   if (op == ReduceOp::sum || op == ReduceOp::avg)
-    add_packs<T, true>(rounds, round, own, count, op, use);
+    add_packs<T, true>(team, own, count, op, slot, use);
   else
-    add_packs<T, false>(rounds, round, own, count, op, use);
+    add_packs<T, false>(team, own, count, op, slot, use);
 }
 
 }  // namespace

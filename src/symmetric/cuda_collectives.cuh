@@ -18,7 +18,7 @@ struct FlaggedState {
 };
 inline constexpr unsigned kRoundUnits = 64;
 
-inline constexpr int kCollectiveBlocks = 64;  // at most, and equal on all ranks
+inline constexpr int kCollectiveBlocks = 32;  // at most (most_collective_blocks), and equal on all ranks
 inline constexpr int kCollectiveThreads = 512;
 inline constexpr int kFlaggedThreads = 256;  // of a block whose data carry their flags
 inline constexpr int kMessageBlocks = 16;    // of each direction, at most

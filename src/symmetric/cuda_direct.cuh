@@ -87,14 +87,7 @@ __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresse
           }
       }
     }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      if (first + u * threads >= packs) continue;
-      Pack<T> pack;
-#pragma unroll
-      for (int k = 0; k < kPer; ++k) pack.values[k] = A::store(finished(op, sums[u][k], team.size));
-      use(first + u * threads, pack);
-    }
+    use_sums<T>(sums, first, threads, packs, op, team.size, use);
   }
 }
 template <class T, class Use>

@@ -83,12 +83,12 @@ __device__ void ping_pong(const TeamView& team, const LoopCall& call, size_t byt
 
 __global__ void run_ping_pong(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call,
                               size_t bytes) {
-  if (team.rank < 2 && !is_broken(team)) ping_pong(team, call, bytes);
+  if (team.rank < 2 && __syncthreads_and(!is_broken(team))) ping_pong(team, call, bytes);
 }
 
 /// As ping_pong, in packets.
 __global__ void run_packets(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
-  if (team.rank > 1 || is_broken(team)) return;
+  if (team.rank > 1 || !__syncthreads_and(!is_broken(team))) return;
   const int other = 1 - team.rank;
   const LoopPart part = part_of_block(call.bytes);
   const size_t bytes = part.end - part.begin;

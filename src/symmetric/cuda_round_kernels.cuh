@@ -46,6 +46,18 @@ __device__ __noinline__ void exchange_directly(const TeamView& team, const Addre
   }
 }
 
+/// Adds up a chunk of the round of that number, and stores the sums. Not inlined: as reduce_directly.
+template <class T>
+__device__ __noinline__ void add_chunk(const TeamView& team, const Layout& layout, uint64_t number, const T* own, T* to,
+                                       size_t count, ReduceOp op) {
+  const bool is_aligned = are_aligned(to, to, sizeof(uint4));
+  const auto slot = [&](int rank) {
+    return team.base[team.rank] + layout.pushed(number, team.rank, rank, static_cast<int>(blockIdx.x));
+  };
+  add_up(team, own, count, op, slot,
+         [&](size_t p, const Pack<T>& pack) { store_pack(to, p, count, is_aligned, pack); });
+}
+
 /// Every rank pushes to every other one, then uses what it got: with n - 1 parts on the link of each rank.
 template <class T, bool sums>
 __global__ void __launch_bounds__(kCollectiveThreads)
@@ -86,11 +98,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
   };
   const auto take = [&](uint64_t i) {
     if constexpr (sums) {
-      T* to = recv + begin_of(i);
-      const size_t count = count_of(i);
-      const bool is_aligned = are_aligned(to, to, sizeof(uint4));
-      add_up(rounds, i, own_part(team.rank, i), count, call.op,
-             [&](size_t p, const Pack<T>& pack) { store_pack(to, p, count, is_aligned, pack); });
+      add_chunk(team, layout, rounds.number(i), own_part(team.rank, i), recv + begin_of(i), count_of(i), call.op);
     } else {
       for (int from = 0; from < team.size; ++from) {
         if (call.root >= 0 && from != call.root) continue;
@@ -202,7 +210,8 @@ __global__ void __launch_bounds__(kCollectiveThreads)
       pass_on(i, p, pack);
     };
     if constexpr (sums) {
-      add_up(rounds, i, send + begin_of(team.rank, i), count, call.op, use);
+      const auto slot = [&](int rank) { return rounds.pushed(team.rank, rank, i); };
+      add_up(team, send + begin_of(team.rank, i), count, call.op, slot, use);
     } else {
       const auto* slot = reinterpret_cast<const uint4*>(rounds.pushed(team.rank, call.root, i));
       for (size_t p = threadIdx.x; p * sizeof(uint4) < count * sizeof(T); p += blockDim.x) {

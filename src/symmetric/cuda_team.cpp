@@ -65,10 +65,10 @@ bool is_open_to_peers(int device_index, const void* memory) {
     return false;
   }
   if (attributes.type != cudaMemoryTypeDevice || attributes.device != device_index) return false;
-  bool exportable = false;
+  unsigned exportable = 0;  // the driver's boolean may be wider than a bool
   return query(&exportable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, reinterpret_cast<CUdeviceptr>(memory)) ==
              CUDA_SUCCESS &&
-         exportable;
+         exportable != 0;
 }
 
 /// The streams on which a team's kernels may run, but for those that have been destroyed. Thread-safe.

@@ -10,6 +10,7 @@
 #include "base/zero_units.h"
 #include "plan_job.h"
 #include "random_plans.h"
+#include "reused_communicator.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {
@@ -163,6 +164,25 @@ TEST(ZeroWithDividedBackward, EqualsOneDeviceInFloat64) {
       if (!plan_feasible(plan, small.spec).ok) continue;
       tested += parts_of(small.spec, plan) > 0;
       expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, text));
+    }
+  EXPECT_GE(tested, 20);
+}
+
+/// As tests on GPUs do: their communicators take longer than the steps of a model.
+TEST(ReusedCommunicators, GiveTheBitsOfNewOnes) {
+  JobDevices job = with_reused_communicators(cpu_job_devices(4));
+  int tested = 0;
+  for (const char* text : {"dp2.tp2", "dp2.pp2,m2,zero1", "tp2.pp2,m2", "dp4,zero3", "dp2.tp2"})
+    for (const SmallModel& small : plan_models()) {
+      ParallelPlan plan = parse_plan(text);
+      plan.global_batch = kRows;
+      if (!plan_feasible(plan, small.spec).ok) continue;
+      ++tested;
+      const TrainerOptions options = plan_options(small.spec, plan);
+      const JobData data = random_data(small.spec, kRows, 11);
+      const PlanResult reused = run_plan(job, options, data, 2), fresh = run_plan(options, data, 2);
+      EXPECT_EQ(reused.losses, fresh.losses) << small.name << " under " << text;
+      EXPECT_EQ(reused.parameters, fresh.parameters) << small.name << " under " << text;
     }
   EXPECT_GE(tested, 20);
 }

@@ -28,11 +28,11 @@ class PartitionPlans : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(PartitionPlans, EqualOneDeviceInFloat64) {
+  JobDevices job = devices(false);  // communicators and devices serve all models, as those of a study serve its cells
   int tested = 0;
   for (const SmallModel& small : small_sequence_models()) {
     if (small.name == "resnet" || !plan_feasible(plan, small.spec).ok) continue;
     ++tested;
-    JobDevices job = devices(false);
     expect_one_device(job, plan_options_on_gpus(small.spec, plan), fmt::format("{} under {}", small.name, GetParam()));
   }
   EXPECT_GT(tested, 0);
@@ -42,12 +42,12 @@ TEST_P(PartitionPlans, GraphsGiveTheBitsOfEagerSteps) {
   std::vector<SmallModel> models{{"deep", deep_model(LossKind::mse)}};
   for (const SmallModel& small : small_sequence_models())
     if (small.name == "gpt_tied" || small.name == "lstm") models.push_back(small);
+  JobDevices first = devices(true), second = devices(true);
   int tested = 0;
   for (const SmallModel& small : models) {
     if (!plan_feasible(plan, small.spec).ok) continue;
     ++tested;
     const JobData data = random_data(small.spec, kPlanRows, 12);
-    JobDevices first = devices(true), second = devices(true);
     const PlanResult eager =
         run_plan(first, plan_options_on_gpus(small.spec, plan, LaunchMode::eager), data, kPlanSteps);
     const PlanResult graph =

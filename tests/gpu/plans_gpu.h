@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "plan_job.h"
+#include "reused_communicator.h"
 #include "several_gpus.h"
 #include "symmetric/symmetric_collectives.h"
 
@@ -30,8 +32,8 @@ inline TrainerOptions plan_options_on_gpus(const ModelSpec& model, const Paralle
   return options;
 }
 
-/// GPUs or partitions of the only one, with what connects them: NCCL, or collectives in symmetric memory. No devices:
-/// there are too few, and `why` says so.
+/// GPUs or partitions of the only one, with what connects them: NCCL, or collectives in symmetric memory, made once for
+/// all models that the job runs. No devices: there are too few, and `why` says so.
 inline JobDevices plan_job_on_gpus(int world, bool symmetric, std::string& why, const OpsOptions& ops = {}) {
   JobDevices job;
   job.devices = gpus_or_partitions(world, why);
@@ -44,7 +46,7 @@ inline JobDevices plan_job_on_gpus(int world, bool symmetric, std::string& why, 
   if (devices.empty()) return job;
   job.communicators = symmetric ? make_symmetric_communicators(devices, make_inproc_communicators(world, 60), 60, {})
                                 : make_nccl_communicators(devices, 60);
-  return job;
+  return with_reused_communicators(std::move(job));
 }
 
 /// Trains kPlanSteps steps and expects losses, gradients and parameters of one device in float64.

@@ -1,7 +1,10 @@
 #include "reference_recurrent.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+
+#include "base/run_pieces.h"
 
 namespace amdahl::test {
 namespace {
@@ -12,10 +15,21 @@ double sigmoid_reference(double x) { return 1 / (1 + std::exp(-x)); }
 
 size_t count_of(int64_t n) { return static_cast<size_t>(n); }
 
+/// Rows of a matrix that are computed together: each sum has the order of one row alone, and four are under way.
+constexpr size_t kRows = 4;
+
 /// out[r] = bias[r] + sum over c of w[r, c] v[c].
 Values affine(const Values& w, const Values& bias, const double* v, size_t columns) {
   Values out = bias;
-  for (size_t r = 0; r < out.size(); ++r)
+  size_t r = 0;
+  for (; r + kRows <= out.size(); r += kRows) {
+    const double* row = w.data() + r * columns;
+    double sums[kRows] = {out[r], out[r + 1], out[r + 2], out[r + 3]};
+    for (size_t c = 0; c < columns; ++c)
+      for (size_t k = 0; k < kRows; ++k) sums[k] += row[k * columns + c] * v[c];
+    std::copy_n(sums, kRows, out.begin() + static_cast<std::ptrdiff_t>(r));
+  }
+  for (; r < out.size(); ++r)
     for (size_t c = 0; c < columns; ++c) out[r] += w[r * columns + c] * v[c];
   return out;
 }
@@ -24,11 +38,11 @@ Values affine(const Values& w, const Values& bias, const double* v, size_t colum
 void affine_gradient(const Values& w, const Values& d, const double* v, size_t columns, Values& dw, Values& db,
                      double* dv) {
   for (size_t r = 0; r < d.size(); ++r) {
-    db[r] += d[r];
-    for (size_t c = 0; c < columns; ++c) {
-      dw[r * columns + c] += d[r] * v[c];
-      dv[c] += d[r] * w[r * columns + c];
-    }
+    const double gradient = d[r], *row = w.data() + r * columns;
+    double* to = dw.data() + r * columns;
+    db[r] += gradient;
+    for (size_t c = 0; c < columns; ++c) to[c] += gradient * v[c];
+    for (size_t c = 0; c < columns; ++c) dv[c] += gradient * row[c];
   }
 }
 
@@ -94,7 +108,9 @@ void backward_cell(RecurrentCell cell, size_t hidden, const CellStep& s, Values&
   }
 }
 
-void add_sample(const RecurrentShape& s, const RecurrentInputs<double>& in, int64_t sample, RecurrentResults& out) {
+/// Writes the sample's rows of y and dx to `out`, and adds its gradients of the parameters to those of `d`.
+void add_sample(const RecurrentShape& s, const RecurrentInputs<double>& in, int64_t sample, RecurrentResults& out,
+                RecurrentInputs<double>& d) {
   const size_t hidden = count_of(s.hidden), input = count_of(s.input), steps = count_of(s.steps);
   const size_t first = count_of(sample) * steps;
   std::vector<CellStep> done;
@@ -110,7 +126,6 @@ void add_sample(const RecurrentShape& s, const RecurrentInputs<double>& in, int6
   }
   if (in.dy.empty()) return;
   Values dh(hidden, 0.0), dc(hidden, 0.0), d_from_x(in.b_input.size()), d_from_h(in.b_input.size());
-  RecurrentInputs<double>& d = out.gradients;
   for (size_t t = steps; t-- > 0;) {
     for (size_t u = 0; u < hidden; ++u) {
       if (!s.last_step_only) dh[u] += in.dy[(first + t) * hidden + u];
@@ -118,9 +133,23 @@ void add_sample(const RecurrentShape& s, const RecurrentInputs<double>& in, int6
     }
     backward_cell(s.cell, hidden, done[t], dh, dc, d_from_x, d_from_h);
     affine_gradient(in.w_input, d_from_x, &in.x[(first + t) * input], input, d.w_input, d.b_input,
-                    &d.x[(first + t) * input]);
+                    &out.gradients.x[(first + t) * input]);
     affine_gradient(in.w_hidden, d_from_h, done[t].h_before.data(), hidden, d.w_hidden, d.b_hidden, dh.data());
   }
+}
+
+/// Zeros for the gradients of the parameters.
+RecurrentInputs<double> parameters_like(const RecurrentInputs<double>& in) {
+  return {Values(in.w_input.size()),
+          Values(in.w_hidden.size()),
+          Values(in.b_input.size()),
+          Values(in.b_hidden.size()),
+          {},
+          {}};
+}
+
+void add(const Values& from, Values& to) {
+  for (size_t i = 0; i < to.size(); ++i) to[i] += from[i];
 }
 
 }  // namespace
@@ -149,9 +178,20 @@ RecurrentInputs<float> random_recurrent(const RecurrentShape& s, uint64_t seed) 
 RecurrentResults recurrent_reference(const RecurrentShape& shape, const RecurrentInputs<double>& in) {
   RecurrentResults out;
   out.y.assign(count_of(output_elements(shape)), 0.0);
-  out.gradients = {Values(in.w_input.size()),  Values(in.w_hidden.size()), Values(in.b_input.size()),
-                   Values(in.b_hidden.size()), Values(in.x.size()),        {}};
-  for (int64_t sample = 0; sample < shape.batch; ++sample) add_sample(shape, in, sample, out);
+  out.gradients = parameters_like(in);
+  out.gradients.x.resize(in.x.size());
+  // Samples in parts, by all processors; the parts are added in their order, whatever ran first.
+  const auto parts = count_of(std::min<int64_t>(shape.batch, 8));
+  std::vector<RecurrentInputs<double>> of_parts(parts, parameters_like(in));
+  run_pieces(parts, [&](size_t part) {
+    const auto begin_of = [&](size_t p) { return shape.batch * static_cast<int64_t>(p) / static_cast<int64_t>(parts); };
+    for (int64_t sample = begin_of(part); sample < begin_of(part + 1); ++sample)
+      add_sample(shape, in, sample, out, of_parts[part]);
+  });
+  for (const RecurrentInputs<double>& part : of_parts) {
+    add(part.w_input, out.gradients.w_input), add(part.w_hidden, out.gradients.w_hidden);
+    add(part.b_input, out.gradients.b_input), add(part.b_hidden, out.gradients.b_hidden);
+  }
   return out;
 }
 

@@ -2,8 +2,10 @@
 // operation, out of place and in place, element by element.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "comm/collective_data.h"
@@ -54,7 +56,7 @@ size_t run_rank(const CollectiveRow& row, const CollectiveData& data, size_t ele
   data.fill(send, rank, 0, shape.send);
   row.run(comm, {send, recv, shape.call, data.type, data.op, root}, stream);
   stream.synchronize(soon());
-  return row.receives(world) ? data.count_wrong(recv, row, world, shape.recv) : 0;
+  return row.receives(world) ? data.count_wrong(recv, row, world, 0, shape.recv) : 0;
 }
 
 TEST(CollectiveTable, EveryRowBringsEveryElement) {
@@ -108,13 +110,58 @@ TEST(CollectiveData, EveryChangedElementIsFound) {
         [&](const Error& error) {
           for (auto& comm : comms) comm->abort(error);
         });
-    ASSERT_EQ(data.count_wrong(right.data(), row, world, kCount), 0u) << to_string(type);
+    ASSERT_EQ(data.count_wrong(right.data(), row, world, 0, kCount), 0u) << to_string(type);
     for (size_t bit = 0; bit < right.size() * 8; bit += 37) {
       right[bit / 8] = static_cast<char>(right[bit / 8] ^ (1 << bit % 8));
       size_t first = kCount;
-      EXPECT_EQ(data.count_wrong(right.data(), row, world, kCount, &first), 1u) << to_string(type) << " bit " << bit;
+      EXPECT_EQ(data.count_wrong(right.data(), row, world, 0, kCount, &first), 1u) << to_string(type) << " bit " << bit;
       EXPECT_EQ(first, bit / 8 / bytes);
       right[bit / 8] = static_cast<char>(right[bit / 8] ^ (1 << bit % 8));
+    }
+  }
+}
+
+/// What a rank must receive, element by element.
+std::vector<char> expected_of(const CollectiveData& data, const CollectiveRow& row, const CollectiveWorld& world,
+                              size_t count) {
+  std::vector<char> all(count * size_of(data.type));
+  for (size_t i = 0; i < count; ++i) {
+    const ElementSource from = row.source_of(world, i);
+    const auto value = static_cast<float>(from.source == ElementSource::kAll ? data.reduced(from.index)
+                                                                             : data.value(from.source, from.index));
+    std::memcpy(all.data() + i * sizeof(value), &value, sizeof(value));
+  }
+  return all;
+}
+
+// Elements are checked in blocks, by several threads, and those of large buffers in parts.
+TEST(CollectiveData, ChangedElementsOfEveryRowAreFoundInPartsOfLargeBuffers) {
+  constexpr size_t kElements = 700'000, kPart = 300'001;
+  for (const CollectiveRow& row : collective_table()) {
+    const CollectiveShape shape = row.shape(kElements, 3);
+    const CollectiveWorld world{1, 3, 1, shape.call};
+    const CollectiveData data{DType::f32, ReduceOp::sum, 3, 11};
+    std::vector<char> received = expected_of(data, row, world, shape.recv);
+    const auto wrong = [&](std::vector<size_t>& firsts) {
+      size_t all = 0;
+      for (size_t begin = 0; begin < shape.recv; begin += kPart) {
+        size_t first = shape.recv;
+        const size_t here = data.count_wrong(received.data() + begin * sizeof(float), row, world, begin,
+                                             std::min(kPart, shape.recv - begin), &first);
+        if (here > 0) firsts.push_back(first);
+        all += here;
+      }
+      return all;
+    };
+    std::vector<size_t> firsts;
+    ASSERT_EQ(wrong(firsts), 0u) << row.name;
+    std::set<size_t> changed{0, 2047, 2048, shape.call - 1, kPart - 1, kPart, shape.recv - 1};
+    std::erase_if(changed, [&](size_t i) { return i >= shape.recv; });
+    for (const size_t i : changed) received[i * sizeof(float)] = static_cast<char>(~received[i * sizeof(float)]);
+    EXPECT_EQ(wrong(firsts), changed.size()) << row.name;
+    EXPECT_EQ(firsts.front(), 0u) << row.name;
+    if (shape.recv > kPart) {
+      EXPECT_EQ(firsts[1], kPart) << row.name;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device/cpu_stream.h"
+#include "forwarding_communicator.h"
 #include "lab/backends.h"
 #include "lab/local_fleet.h"
 #include "measure/study/runner.h"
@@ -15,13 +16,11 @@ namespace amdahl {
 namespace {
 
 /// The ranks' communicator, of which one rank receives a bit other than what was sent in its all-reduce number `call`.
-class FaultyCommunicator final : public Communicator {
+class FaultyCommunicator final : public test::ForwardingCommunicator {
  public:
   FaultyCommunicator(std::unique_ptr<Communicator> inner, int64_t call)
       : inner_(std::move(inner)), faulty_call_(call) {}
-  int rank() const override { return inner_->rank(); }
-  int world_size() const override { return inner_->world_size(); }
-  const std::string& backend_name() const override { return inner_->backend_name(); }
+  using ForwardingCommunicator::all_reduce;
   void all_reduce(const void* send, void* recv, size_t n, DType t, ReduceOp op, Stream& s) override {
     inner_->all_reduce(send, recv, n, t, op, s);
     if (++calls_ != faulty_call_) return;
@@ -29,38 +28,11 @@ class FaultyCommunicator final : public Communicator {
     auto* bytes = static_cast<unsigned char*>(recv);
     as_cpu(s).enqueue([bytes, top = sizeof(float) - 1] { bytes[top] ^= 0x40; });
   }
-  void reduce(const void* send, void* recv, size_t n, DType t, ReduceOp op, int root, Stream& s) override {
-    inner_->reduce(send, recv, n, t, op, root, s);
-  }
-  void broadcast(const void* send, void* recv, size_t n, DType t, int root, Stream& s) override {
-    inner_->broadcast(send, recv, n, t, root, s);
-  }
-  void all_gather(const void* send, void* recv, size_t n, DType t, Stream& s) override {
-    inner_->all_gather(send, recv, n, t, s);
-  }
-  void reduce_scatter(const void* send, void* recv, size_t n, DType t, ReduceOp op, Stream& s) override {
-    inner_->reduce_scatter(send, recv, n, t, op, s);
-  }
-  void scatter(const void* send, void* recv, size_t n, DType t, int root, Stream& s) override {
-    inner_->scatter(send, recv, n, t, root, s);
-  }
-  void gather(const void* send, void* recv, size_t n, DType t, int root, Stream& s) override {
-    inner_->gather(send, recv, n, t, root, s);
-  }
-  void all_to_all(const void* send, void* recv, size_t n, DType t, Stream& s) override {
-    inner_->all_to_all(send, recv, n, t, s);
-  }
-  void send(const void* data, size_t n, DType t, int peer, Stream& s) override { inner_->send(data, n, t, peer, s); }
-  void recv(void* data, size_t n, DType t, int peer, Stream& s) override { inner_->recv(data, n, t, peer, s); }
-  void send_recv(const void* data, int to, void* got, int from, size_t n, DType t, Stream& s) override {
-    inner_->send_recv(data, to, got, from, n, t, s);
-  }
-  std::vector<std::string> exchange(const std::string& message, Deadline deadline) override {
-    return inner_->exchange(message, deadline);
-  }
-  void abort(const Error& cause) noexcept override { inner_->abort(cause); }
+  bool shares_address_space() const override { return false; }  // all data pass through collectives
 
  private:
+  Communicator& inner() const override { return *inner_; }
+
   std::unique_ptr<Communicator> inner_;
   int64_t faulty_call_, calls_ = 0;
 };

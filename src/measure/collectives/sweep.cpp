@@ -12,7 +12,8 @@
 namespace amdahl {
 namespace {
 
-constexpr double kImpossible = 1.05;  // times the physical peak: a higher measurement is an error
+constexpr size_t kHostBytes = 32 << 20;  // of a rank's data in host memory; holds whole elements
+constexpr double kImpossible = 1.05;     // times the physical peak: a higher measurement is an error
 
 struct Cell {
   int64_t bytes = 0;
@@ -59,7 +60,8 @@ class CellRank {
         data_{settings.type, settings.op, rank.world_size, settings.seed},
         element_(size_of(settings.type)),
         queue_(rank.device, settings.make_transfer, settings.timeout_seconds),
-        line_(rank.device.allocate(sizeof(float))) {
+        line_(rank.device.allocate(sizeof(float))),
+        host_(std::min(kHostBytes, std::max(cell.shape.send, cell.shape.recv) * element_)) {
     rank_.device.fill_zero(stream_, line_->data(), sizeof(float));
     const size_t send = cell.shape.send * element_, recv = cell.shape.recv * element_;
     if (!cell.in_place) {
@@ -77,7 +79,7 @@ class CellRank {
   SweepResult measure() {
     SweepResult result;
     if (settings_.check) result.wrong = static_cast<double>(count_wrong());
-    fill();
+    if (!settings_.check || cell_.in_place) fill();  // in place, the call has overwritten what it sends
     for (int i = 0; i < settings_.warmup; ++i) call();
     stream_.synchronize(deadline());
     result.time_us = settings_.graph > 0 ? replayed_us() : looped_us();
@@ -98,15 +100,25 @@ class CellRank {
                        {send_, recv_, cell_.shape.call, settings_.type, settings_.op, settings_.root}, stream_);
   }
 
+  /// Calls use(first, count) for the parts of `elements` that pass through host memory one after the other.
+  template <class Use>
+  void for_host_parts(size_t elements, const Use& use) {
+    const size_t part = kHostBytes / element_;
+    for (size_t first = 0; first < elements; first += part) use(first, std::min(part, elements - first));
+  }
+
   /// Fills the send buffer with test data and the receive buffer with a value that no result has.
   void fill() {
-    const size_t recv_bytes = cell_.shape.recv * element_, send_bytes = cell_.shape.send * element_;
-    std::vector<char> host(std::max<size_t>({recv_bytes, send_bytes, 1}), static_cast<char>(0xdb));
-    rank_.device.copy_in(stream_, recv_, host.data(), recv_bytes);
+    std::fill(host_.begin(), host_.end(), static_cast<char>(0xdb));
+    for_host_parts(cell_.shape.recv, [&](size_t first, size_t count) {
+      rank_.device.copy_in(stream_, static_cast<char*>(recv_) + first * element_, host_.data(), count * element_);
+    });
     stream_.synchronize(deadline());
-    data_.fill(host.data(), rank_.rank, 0, cell_.shape.send);
-    rank_.device.copy_in(stream_, send_, host.data(), send_bytes);
-    stream_.synchronize(deadline());
+    for_host_parts(cell_.shape.send, [&](size_t first, size_t count) {
+      data_.fill(host_.data(), rank_.rank, first, count);
+      rank_.device.copy_in(stream_, static_cast<char*>(send_) + first * element_, host_.data(), count * element_);
+      stream_.synchronize(deadline());
+    });
   }
 
   size_t count_wrong() {
@@ -115,10 +127,13 @@ class CellRank {
     call();
     stream_.synchronize(deadline());
     if (!settings_.row->receives(world_)) return 0;
-    std::vector<char> host(std::max<size_t>(cell_.shape.recv * element_, 1));
-    rank_.device.copy_out(stream_, host.data(), recv_, cell_.shape.recv * element_);
-    stream_.synchronize(deadline());
-    return data_.count_wrong(host.data(), *settings_.row, world_, cell_.shape.recv);
+    size_t wrong = 0;
+    for_host_parts(cell_.shape.recv, [&](size_t first, size_t count) {
+      rank_.device.copy_out(stream_, host_.data(), static_cast<char*>(recv_) + first * element_, count * element_);
+      stream_.synchronize(deadline());
+      wrong += data_.count_wrong(host_.data(), *settings_.row, world_, first, count);
+    });
+    return wrong;
   }
 
   /// Host threads leave a barrier many microseconds apart; the all-reduce makes the calls after it start at the same
@@ -182,6 +197,7 @@ class CellRank {
   size_t element_;
   CallQueue queue_;
   std::unique_ptr<Buffer> line_;
+  std::vector<char> host_;  // through which data are filled and checked
   std::unique_ptr<Buffer> send_buffer_, recv_buffer_;
   void *send_ = nullptr, *recv_ = nullptr;
 };
