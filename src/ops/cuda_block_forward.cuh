@@ -41,12 +41,13 @@ struct BlockForwardSizes {
                         kSumStride* static_cast<int>(sizeof(float)), 2 * kChunkStride* static_cast<int>(sizeof(T))});
 
   // How the warps divide the products.
-  using QkvTile = WarpTile<kRowTiles, 2, 6>;
-  using OwnTile = WarpTile<kRowTiles, 2, 2>;  // of the residual stream's own columns
-  using UpTile = WarpTile<kRowTiles, 1, 4>;
-  static constexpr int kUpAhead = sizeof(T) == 4 && kRowTiles == 8 ? 1 : 2;  // steps: as far as registers last
-  static_assert(QkvTile::kColumns == 3 * kBlockHeadWidth && OwnTile::kColumns == kBlockHeadWidth &&
-                UpTile::kColumns == kOwnHidden);
+  using QkvTile = WarpTile<kRows, 2, 3>;
+  using OwnTile = WarpTile<kRows, 2, 1>;  // of the residual stream's own columns
+  using UpTile = WarpTile<kRows, 1, 2>;
+  /// Steps of k that the out product loads beforehand: all of them for elements of 16 bits.
+  static constexpr int kOutAhead = sizeof(T) == 2 ? kWidth / kStepElements<T> : 4;
+  static_assert(QkvTile::kFeatures == 3 * kBlockHeadWidth && OwnTile::kFeatures == kBlockHeadWidth &&
+                UpTile::kFeatures == kOwnHidden);
 };
 
 /// This block's place: its rank is its head.
@@ -72,19 +73,21 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
     scale[s] = load_floats<2>(gamma + 64 * s + 2 * lane);
     shift[s] = load_floats<2>(beta + 64 * s + 2 * lane);
   }
+  x += (place.first_token + warp) * S::kWidth + 2 * lane;
+  to += warp * S::kInputStride + 2 * lane;
+  T* to_keep = static_cast<T*>(kept) + (place.first_token + warp) * S::kWidth + 2 * lane;
+  constexpr int kStep = kTogether * kBlockWarps;  // rows
 #pragma unroll 1
-  for (int first = warp; first < S::kRows; first += kTogether * kBlockWarps) {
+  for (int first = warp; first < S::kRows; first += kStep) {
     float2 v[kTogether][S::kHeads];
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      const int row = first + i * kBlockWarps;
+    for (int i = 0; i < kTogether; ++i)
 #pragma unroll
       for (int s = 0; s < S::kHeads; ++s) {
         v[i][s] = make_float2(0, 0);
-        if (row < a.steps)  // peers may have written it: not through L1
-          v[i][s] = __ldcg(reinterpret_cast<const float2*>(x + (place.first_token + row) * S::kWidth + 64 * s) + lane);
+        if (first + i * kBlockWarps < a.steps)  // peers may have written it: not through L1
+          v[i][s] = __ldcg(reinterpret_cast<const float2*>(x + i * kBlockWarps * S::kWidth + 64 * s));
       }
-    }
     float m[kTogether], r[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
@@ -105,8 +108,7 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
     for (int i = 0; i < kTogether; ++i) {
       const int row = first + i * kBlockWarps;
       const bool inside = row < a.steps, stores = inside && row % S::kHeads == place.rank;
-      const int64_t token = place.first_token + row;
-      if (stores && lane == 0) mean[token] = m[i], rstd[token] = r[i];
+      if (stores && lane == 0) mean[place.first_token + row] = m[i], rstd[place.first_token + row] = r[i];
 #pragma unroll
       for (int s = 0; s < S::kHeads; ++s) {
         Floats<2> y{};
@@ -114,10 +116,11 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
           y.v[0] = (v[i][s].x - m[i]) * r[i] * scale[s].v[0] + shift[s].v[0];
           y.v[1] = (v[i][s].y - m[i]) * r[i] * scale[s].v[1] + shift[s].v[1];
         }
-        store_floats(to + row * S::kInputStride + 64 * s + 2 * lane, y);
-        if (stores) store_floats(static_cast<T*>(kept) + token * S::kWidth + 64 * s + 2 * lane, y);
+        store_floats(to + i * kBlockWarps * S::kInputStride + 64 * s, y);
+        if (stores) store_floats(to_keep + i * kBlockWarps * S::kWidth + 64 * s, y);
       }
     }
+    x += kStep * S::kWidth, to += kStep * S::kInputStride, to_keep += kStep * S::kWidth;
   }
 }
 
@@ -131,8 +134,10 @@ __device__ __forceinline__ void project_qkv(const BlockForward& a, const BlockPl
   tile.start(static_cast<const T*>(a.qkv_bias), row_of);
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
   __syncthreads();  // all warps have read norm1
-  tile.template for_each<4>([&](int row, int column, const Floats<4>& values) {
-    store_floats(shared + (column / 64 * S::kRows + row) * S::kHeadStride + column % 64, values);
+  T* const own = shared + S::QkvTile::own_row() * S::kHeadStride;
+  tile.for_each([&](int row, int offset, const auto& values) {
+    const int column = S::QkvTile::own_feature() + offset;
+    store_floats(own + (column / 64 * S::kRows + row) * S::kHeadStride + column % 64, values);
   });
   __syncthreads();
   constexpr int kPieces = kBlockHeadWidth / kPer16<T>;  // of 16 bytes, of a row
@@ -193,16 +198,19 @@ __device__ __forceinline__ void attend(const BlockForward& a, const BlockPlace& 
 }
 
 /// Own columns of sum = x + branch, with the branch rounded to T.
-template <class T, class Tile>
-__device__ __forceinline__ void add_branch(const BlockForward& a, const BlockPlace& place, int width,
-                                           const Tile& branch, const float* x, float* sum) {
-  branch.template for_each<4>([&](int row, int column, const Floats<4>& values) {
-    if (row >= a.steps) return;
-    const int64_t at = (place.first_token + row) * width + place.rank * 64 + column;
-    Floats<4> total = load_floats<4>(x + at);
+template <class S>
+__device__ __forceinline__ void add_branch(const BlockForward& a, const BlockPlace& place,
+                                           const typename S::OwnTile& branch, const float* x, float* sum) {
+  using T = typename S::Element;
+  using Tile = typename S::OwnTile;
+  const int rest = a.steps - Tile::own_row();
+  const int64_t own = (place.first_token + Tile::own_row()) * S::kWidth + place.rank * 64 + Tile::own_feature();
+  branch.for_each([&](int row, int column, const Floats<Tile::kGroup>& values) {
+    if (row >= rest) return;
+    Floats<Tile::kGroup> total = load_floats<Tile::kGroup>(x + own + row * S::kWidth + column);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) total.v[i] += to_float(to_element<T>(values.v[i]));
-    store_floats(sum + at, total);
+    for (int i = 0; i < Tile::kGroup; ++i) total.v[i] += to_float(to_element<T>(values.v[i]));
+    store_floats(sum + own + row * S::kWidth + column, total);
   });
 }
 
@@ -219,7 +227,7 @@ __device__ __forceinline__ void project_out(const BlockForward& a, const BlockPl
   wait_for_copies<0>();
   __syncthreads();
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
-  add_branch<T>(a, place, S::kWidth, tile, a.x, a.middle);
+  add_branch<S>(a, place, tile, a.x, a.middle);
 }
 
 /// Own hidden units before and after GELU, from norm2 in shared memory. The sums pass through shared memory as f32, so
@@ -228,15 +236,15 @@ template <class S, class Weights>
 __device__ __forceinline__ void project_up(const BlockForward& a, const BlockPlace& place, Weights& weights,
                                            typename S::Element* shared) {
   using T = typename S::Element;
-  constexpr int kGroup = 4, kGroups = S::kOwnHidden / kGroup;  // of units
+  constexpr int kGroup = S::UpTile::kGroup, kGroups = S::kOwnHidden / kGroup;  // of units
   typename S::UpTile tile;
   tile.start(static_cast<const T*>(a.up_bias), [&](int unit) { return place.rank * S::kOwnHidden + unit; });
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
   __syncthreads();  // all warps have read norm2
   float* const sums = reinterpret_cast<float*>(shared);
-  tile.template for_each<kGroup>([&](int row, int unit, const Floats<kGroup>& values) {
-    store_floats(sums + row * S::kSumStride + unit, values);
-  });
+  float* const own = sums + S::UpTile::own_row() * S::kSumStride + S::UpTile::own_feature();
+  tile.for_each(
+      [&](int row, int unit, const Floats<kGroup>& values) { store_floats(own + row * S::kSumStride + unit, values); });
   __syncthreads();
 #pragma unroll 2
   for (int i = static_cast<int>(threadIdx.x); i < a.steps * kGroups; i += kBlockThreads) {
@@ -278,7 +286,7 @@ __device__ __forceinline__ void project_down(const BlockForward& a, const BlockP
     add_product(tile, weights, chunk_at(chunk), S::kChunk, S::kChunkStride);
     __syncthreads();  // before the next copy into this chunk
   }
-  add_branch<T>(a, place, S::kWidth, tile, a.middle, a.out);
+  add_branch<S>(a, place, tile, a.middle, a.out);
 }
 
 /// The kernel, by clusters of S::kHeads blocks of kBlockThreads threads, one cluster per sequence.
@@ -300,14 +308,14 @@ __device__ __forceinline__ void block_forward_body(const BlockForward& a, std::b
   attend<S, Math>(a, place, shared);
   {
     arrive_at_peers();
-    WeightStream<T, typename S::OwnTile, 2> weights(static_cast<const T*>(a.out_weight), S::kWidth, own_row);
+    WeightStream<T, typename S::OwnTile, S::kOutAhead> weights(static_cast<const T*>(a.out_weight), S::kWidth, own_row);
     wait_for_peers();  // attention of all heads
     project_out<S>(a, place, weights, shared);
   }
   {
     arrive_at_peers();
-    WeightStream<T, typename S::UpTile, S::kUpAhead> weights(static_cast<const T*>(a.up_weight), S::kWidth,
-                                                             [&](int unit) { return rank * S::kOwnHidden + unit; });
+    WeightStream<T, typename S::UpTile, 2> weights(static_cast<const T*>(a.up_weight), S::kWidth,
+                                                   [&](int unit) { return rank * S::kOwnHidden + unit; });
     wait_for_peers();  // all columns of middle
     normalise_rows<S>(a, place, a.middle, a.gamma2, a.beta2, a.norm2, a.mean2, a.rstd2, shared);
     __syncthreads();

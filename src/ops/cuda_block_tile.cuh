@@ -1,13 +1,14 @@
 // Device code of products in small transformer blocks: a matrix in shared memory times weights that go from global
 // memory straight to registers.
 //
-// A block of eight warps computes c[rows, columns] = a[rows, k] w[columns, k]^T for all rows of one sequence. Each
+// A block of eight warps computes y[rows, features] = x[rows, k] w[features, k]^T for all rows of one sequence. Each
 // weight is used by one warp, or two, of the block, so a copy in shared memory would only add barriers: a lane loads
 // what it multiplies, a few steps ahead, and the loop over k has no barrier.
 //
-// A step is 64 bytes of k: 32 elements of 16 bits, or 16 of f32. Lane (g, t) = (lane / 4, lane % 4) takes the t-th 16
-// bytes of row g of either operand, which is enough for two mma instructions: the order of k within a step is free, as
-// both operands use the same one (cuda_mma.cuh).
+// The tensor cores compute y^T = w x^T: 16 features by 8 rows at a time. A step is 64 bytes of k: 32 elements of 16
+// bits, or 16 of f32. Lane (g, t) = (lane / 4, lane % 4) takes the t-th 16 bytes of features g and g + 8, and of row g
+// of x, which is enough for two mma instructions: the order of k within a step is free, as both operands use the same
+// one (cuda_mma.cuh).
 #pragma once
 
 #include "ops/cuda_instructions.cuh"
@@ -32,91 +33,110 @@ __host__ __device__ constexpr int row_stride(int columns) {
   return columns + kStepElements<T>;
 }
 
-/// How the warps divide the columns of a product: kWarpsM groups of rows by groups of 8 * kColumnTiles columns. A
-/// lane's results are 2 * kColumnTiles neighbouring columns of each of its rows.
-template <int kBlockRowTiles, int kWarpsAlongRows, int kNumColumnTiles>
+/// A warp's part of a product of a block with kBlockRows rows: kWarpsAlongRows groups of rows, by groups of
+/// 16 * kNumFeatureTiles features. A lane has kGroup neighbouring features at a time of each of its rows.
+template <int kBlockRows, int kWarpsAlongRows, int kNumFeatureTiles>
 struct WarpTile {
-  static constexpr int kRowTiles = kBlockRowTiles / kWarpsAlongRows, kColumnTiles = kNumColumnTiles;
-  static constexpr int kWarpsN = kBlockWarps / kWarpsAlongRows, kColumns = kWarpsN * 8 * kColumnTiles;
-  static_assert(kRowTiles * kWarpsAlongRows == kBlockRowTiles, "warps have equally many rows");
+  static constexpr int kFeatureTiles = kNumFeatureTiles, kRowTiles = kBlockRows / kWarpsAlongRows / 8;
+  static constexpr int kWarpsN = kBlockWarps / kWarpsAlongRows, kFeatures = kWarpsN * 16 * kFeatureTiles;
+  static constexpr int kGroup = kFeatureTiles % 2 == 0 ? 4 : 2, kGroupTiles = kGroup / 2;
+  static_assert(8 * kRowTiles * kWarpsAlongRows == kBlockRows, "warps have equally many rows");
 
-  float c[kRowTiles][kColumnTiles][4];  // as mma.m16n8 has them
+  float c[kFeatureTiles][kRowTiles][4];  // as mma.m16n8 has them
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  static __device__ __forceinline__ int first_row() { return warp() / kWarpsN * 16 * kRowTiles; }
-  static __device__ __forceinline__ int first_column() { return warp() % kWarpsN * 8 * kColumnTiles; }
-  /// The first of the lane's columns.
-  static __device__ __forceinline__ int own_column() { return first_column() + lane() % 4 * 2 * kColumnTiles; }
-  /// The column of the block whose weights the lane loads for tile j: slot g of the tile is that column.
-  static __device__ __forceinline__ int weight_column(int j) {
-    const int g = lane() / 4;
-    return first_column() + g / 2 * 2 * kColumnTiles + 2 * j + g % 2;
+  static __device__ __forceinline__ int first_row() { return warp() / kWarpsN * 8 * kRowTiles; }
+  /// The feature of the block in slot g + 8 * high of feature tile i.
+  static __device__ __forceinline__ int feature(int i, int high) {
+    const int first = warp() % kWarpsN * kFeatureTiles + i / kGroupTiles * kGroupTiles;
+    return 16 * first + lane() / 4 * kGroup + i % kGroupTiles * 2 + high;
   }
 
-  /// Starts the sums with a bias; `row_of(column)`: the row of the weights, and element of the bias, of a column.
+  /// Starts the sums with a bias; `row_of(feature)`: the row of the weights, and element of the bias, of a feature.
   template <class T, class RowOf>
   __device__ __forceinline__ void start(const T* bias, const RowOf& row_of) {
 #pragma unroll
-    for (int j = 0; j < kColumnTiles; ++j)
+    for (int i = 0; i < kFeatureTiles; ++i)
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float value = to_float(bias[row_of(own_column() + 2 * j + e)]);
+      for (int high = 0; high < 2; ++high) {
+        const float value = to_float(bias[row_of(feature(i, high))]);
 #pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) c[i][j][e] = c[i][j][e + 2] = value;
+        for (int j = 0; j < kRowTiles; ++j) c[i][j][2 * high] = c[i][j][2 * high + 1] = value;
       }
   }
 
-  /// Calls use(row, column, values) with every kGroup neighbouring results of the lane.
-  template <int kGroup, class Use>
+  /// The first of the lane's rows, and of its features.
+  static __device__ __forceinline__ int own_row() { return first_row() + lane() % 4 * 2; }
+  static __device__ __forceinline__ int own_feature() { return feature(0, 0); }
+  /// Calls use(row, feature, values) with every kGroup neighbouring results of the lane; `row` and `feature` are
+  /// constants, relative to own_row() and own_feature(), so that addresses are one pointer with constant offsets.
+  template <class Use>
   __device__ __forceinline__ void for_each(const Use& use) const {
-    static_assert(2 * kColumnTiles % kGroup == 0, "groups of a lane's columns");
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
+    for (int j = 0; j < kRowTiles; ++j)
 #pragma unroll
-      for (int h = 0; h < 2; ++h)
+      for (int e = 0; e < 2; ++e)
 #pragma unroll
-        for (int first = 0; first < 2 * kColumnTiles; first += kGroup) {
+        for (int i = 0; i < kFeatureTiles; i += kGroupTiles) {
           Floats<kGroup> values;
 #pragma unroll
-          for (int x = 0; x < kGroup; ++x) values.v[x] = c[i][(first + x) / 2][2 * h + x % 2];
-          use(first_row() + 16 * i + 8 * h + lane() / 4, own_column() + first, values);
+          for (int x = 0; x < kGroup; ++x) values.v[x] = c[i + x / 2][j][x % 2 * 2 + e];
+          use(8 * j + e, 16 * i, values);
         }
   }
 };
 
-/// What a lane multiplies of the weights [columns, k] of a product, kAhead steps before it needs it.
+/// The four words of 16 bytes as an mma reads them. f32 is rounded to tf32.
+template <class T>
+__device__ __forceinline__ void operand_words(uint32_t (&words)[4], const uint4& packed) {
+  words[0] = packed.x, words[1] = packed.y, words[2] = packed.z, words[3] = packed.w;
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = to_tf32(__uint_as_float(words[i]));
+  }
+}
+
+/// What a lane multiplies of the weights [features, k] of a product, kAhead steps before it needs it.
 template <class T, class Tile, int kAhead>
 class WeightStream {
  public:
-  /// `row_of(column)`: the row of `weights`, whose rows have `num_k` elements, of a column of the block.
+  /// `row_of(feature)`: the row of `weights`, whose rows have `num_k` elements, of a feature of the block.
   template <class RowOf>
   __device__ __forceinline__ WeightStream(const T* weights, int num_k, const RowOf& row_of)
-      : steps_(num_k / kStepElements<T>) {
-    next_ = weights + Tile::lane() % 4 * kPer16<T>;
+      : next_(weights + Tile::lane() % 4 * kPer16<T>), steps_(num_k / kStepElements<T>) {
 #pragma unroll
-    for (int j = 0; j < Tile::kColumnTiles; ++j) offsets_[j] = row_of(Tile::weight_column(j)) * num_k;
+    for (int i = 0; i < Tile::kFeatureTiles; ++i)
+#pragma unroll
+      for (int high = 0; high < 2; ++high) offsets_[i][high] = row_of(Tile::feature(i, high)) * num_k;
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) load(slot);
   }
 
-  /// tile += a[:, step] w[:, step]^T with the step in `slot`, which then receives the step kAhead later. `a`: the
-  /// lane's first 16 bytes of the step.
-  __device__ __forceinline__ void multiply_step(Tile& tile, int slot, const T* a, int stride) {
-    uint32_t b[Tile::kColumnTiles][4];
+  /// Adds the products of the step in `slot`, which then receives the step kAhead later. `x`: the lane's first 16 bytes
+  /// of the step.
+  __device__ __forceinline__ void multiply_step(Tile& tile, int slot, const T* x, int stride) {
+    uint32_t w[Tile::kFeatureTiles][2][4];  // by tile and mma
 #pragma unroll
-    for (int j = 0; j < Tile::kColumnTiles; ++j) operand_words(b[j], ahead_[slot][j]);
-#pragma unroll
-    for (int i = 0; i < Tile::kRowTiles; ++i) {
+    for (int i = 0; i < Tile::kFeatureTiles; ++i) {
       uint32_t low[4], high[4];
-      operand_words(low, *reinterpret_cast<const uint4*>(a + 16 * i * stride));
-      operand_words(high, *reinterpret_cast<const uint4*>(a + (16 * i + 8) * stride));
+      weight_words(low, ahead_[slot][i][0]);
+      weight_words(high, ahead_[slot][i][1]);
 #pragma unroll
-      for (int half = 0; half < 4; half += 2) {
-        const uint32_t words[4] = {low[half], high[half], low[half + 1], high[half + 1]};
-#pragma unroll
-        for (int j = 0; j < Tile::kColumnTiles; ++j) multiply(tile.c[i][j], words, b[j][half], b[j][half + 1]);
+      for (int word = 0; word < 4; ++word) {
+        w[i][word / 2][word % 2 * 2] = low[word];
+        w[i][word / 2][word % 2 * 2 + 1] = high[word];
       }
+    }
+#pragma unroll
+    for (int j = 0; j < Tile::kRowTiles; ++j) {
+      uint32_t rows[4];
+      operand_words<T>(rows, *reinterpret_cast<const uint4*>(x + 8 * j * stride));
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < Tile::kFeatureTiles; ++i)
+          multiply(tile.c[i][j], w[i][half], rows[2 * half], rows[2 * half + 1]);
     }
     load(slot);
   }
@@ -125,17 +145,23 @@ class WeightStream {
   __device__ __forceinline__ void load(int slot) {
     if (loaded_ < steps_) {
 #pragma unroll
-      for (int j = 0; j < Tile::kColumnTiles; ++j)
-        ahead_[slot][j] = __ldg(reinterpret_cast<const uint4*>(next_ + offsets_[j]));
+      for (int i = 0; i < Tile::kFeatureTiles; ++i)
+#pragma unroll
+        for (int high = 0; high < 2; ++high)
+          ahead_[slot][i][high] = __ldg(reinterpret_cast<const uint4*>(next_ + offsets_[i][high]));
     }
     next_ += kStepElements<T>;
     ++loaded_;
   }
-  static __device__ __forceinline__ void operand_words(uint32_t (&words)[4], const uint4& packed) {
-    words[0] = packed.x, words[1] = packed.y, words[2] = packed.z, words[3] = packed.w;
-    if constexpr (sizeof(T) == 4)
+  /// An mma reads words of both features from four registers in a row, a load of 16 bytes fills four with words of one.
+  /// Passing words of 16-bit elements through an instruction that the compiler cannot remove makes it move each of them
+  /// once, not once per mma: gridDim.y is 1, which it does not know.
+  static __device__ __forceinline__ void weight_words(uint32_t (&words)[4], const uint4& packed) {
+    operand_words<T>(words, packed);
+    if constexpr (sizeof(T) == 2) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = to_tf32(__uint_as_float(words[i]));
+      for (int i = 0; i < 4; ++i) words[i] = __byte_perm(words[i], 0, 0x320fu + gridDim.y);
+    }
   }
   static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     if constexpr (sizeof(T) == 4)
@@ -145,17 +171,17 @@ class WeightStream {
   }
 
   const T* next_;
-  int offsets_[Tile::kColumnTiles];
+  int offsets_[Tile::kFeatureTiles][2];
   int steps_, loaded_ = 0;
-  uint4 ahead_[kAhead][Tile::kColumnTiles] = {};
+  uint4 ahead_[kAhead][Tile::kFeatureTiles][2] = {};
 };
 
-/// tile += a w^T over the next `num_k` elements of k, a multiple of kAhead steps. `a`: [rows, num_k] in shared memory
-/// with the row stride row_stride.
+/// tile += x w^T over the next `num_k` elements of k, a multiple of kAhead steps. `x`: [rows, num_k] in shared memory
+/// with rows `stride` elements apart (row_stride).
 template <class T, class Tile, int kAhead>
-__device__ __forceinline__ void add_product(Tile& tile, WeightStream<T, Tile, kAhead>& weights, const T* a, int num_k,
+__device__ __forceinline__ void add_product(Tile& tile, WeightStream<T, Tile, kAhead>& weights, const T* x, int num_k,
                                             int stride) {
-  const T* own = a + (Tile::first_row() + Tile::lane() / 4) * stride + Tile::lane() % 4 * kPer16<T>;
+  const T* own = x + (Tile::first_row() + Tile::lane() / 4) * stride + Tile::lane() % 4 * kPer16<T>;
 #pragma unroll 1
   for (int k = 0; k < num_k; k += kAhead * kStepElements<T>)
 #pragma unroll

@@ -113,9 +113,13 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 /// The cluster barrier, by every thread of the cluster: what a thread wrote to global memory and to the shared memory
 /// of any block before arrive_at_peers is visible after wait_for_peers to all.
 __device__ __forceinline__ void arrive_at_peers() {
+  __syncwarp();  // its lanes execute the instruction together
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void wait_for_peers() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_peers() {
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 
 /// `pointer` to this block's shared memory, in block `rank` of the cluster: for plain loads and stores.
 template <class T>
