@@ -66,7 +66,7 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
   constexpr int kTogether = 4;  // rows whose loads are under way at the same time
   constexpr float kShare = 1.0f / S::kWidth;
   static_assert(S::kRows % (kTogether * kBlockWarps) == 0, "warps have equally many rows");
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = lane_index(), warp = warp_index();
   Floats<2> scale[S::kHeads], shift[S::kHeads];
 #pragma unroll
   for (int s = 0; s < S::kHeads; ++s) {
@@ -125,11 +125,10 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
 }
 
 /// q, k and v of the head, from norm1 in shared memory, which they replace there; to global memory too.
-template <class S, class Weights>
+template <class S, class Weights, class RowOf>
 __device__ __forceinline__ void project_qkv(const BlockForward& a, const BlockPlace& place, Weights& weights,
-                                            typename S::Element* shared) {
+                                            const RowOf& row_of, typename S::Element* shared) {
   using T = typename S::Element;
-  const auto row_of = [&](int column) { return column / 64 * S::kWidth + place.rank * 64 + column % 64; };
   typename S::QkvTile tile;
   tile.start(static_cast<const T*>(a.qkv_bias), row_of);
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
@@ -140,10 +139,11 @@ __device__ __forceinline__ void project_qkv(const BlockForward& a, const BlockPl
     store_floats(own + (column / 64 * S::kRows + row) * S::kHeadStride + column % 64, values);
   });
   __syncthreads();
-  constexpr int kPieces = kBlockHeadWidth / kPer16<T>;  // of 16 bytes, of a row
+  constexpr unsigned kPieces = kBlockHeadWidth / kPer16<T>, kPartPieces = S::kRows * kPieces;  // of 16 bytes
 #pragma unroll 3
-  for (int i = static_cast<int>(threadIdx.x); i < 3 * S::kRows * kPieces; i += kBlockThreads) {
-    const int part = i / (S::kRows * kPieces), row = i / kPieces % S::kRows, column = i % kPieces * kPer16<T>;
+  for (unsigned i = threadIdx.x; i < 3 * kPartPieces; i += kBlockThreads) {
+    const int part = static_cast<int>(i / kPartPieces), row = static_cast<int>(i % kPartPieces / kPieces),
+              column = static_cast<int>(i % kPieces) * kPer16<T>;
     if (row < a.steps)
       store_elements<kPer16<T>>(
           static_cast<T*>(a.qkv) + (place.first_token + row) * 3 * S::kWidth + row_of(64 * part + column),
@@ -158,7 +158,7 @@ __device__ __forceinline__ void attend(const BlockForward& a, const BlockPlace& 
   using T = typename S::Element;
   constexpr int kN = S::kRows / 8;
   constexpr float kScale = 0.125f;  // 1 / sqrt(64)
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, first = 16 * warp;
+  const int lane = lane_index(), warp = warp_index(), first = 16 * warp;
   if (warp >= S::kRowTiles) return;
   T* const queries = shared + first * S::kHeadStride;
   const T *keys = shared + S::kRows * S::kHeadStride, *values = keys + S::kRows * S::kHeadStride;
@@ -215,15 +215,15 @@ __device__ __forceinline__ void add_branch(const BlockForward& a, const BlockPla
 }
 
 /// Own columns of middle, from all columns of attention.
-template <class S, class Weights>
+template <class S, class Weights, class RowOf>
 __device__ __forceinline__ void project_out(const BlockForward& a, const BlockPlace& place, Weights& weights,
-                                            typename S::Element* shared) {
+                                            const RowOf& row_of, typename S::Element* shared) {
   using T = typename S::Element;
   copy_matrix<T, S::kRows, S::kWidth>(shared, static_cast<const T*>(a.attention) + place.first_token * S::kWidth,
                                       S::kWidth, a.steps);
   commit_copies();
   typename S::OwnTile tile;
-  tile.start(static_cast<const T*>(a.out_bias), [&](int column) { return place.rank * 64 + column; });
+  tile.start(static_cast<const T*>(a.out_bias), row_of);
   wait_for_copies<0>();
   __syncthreads();
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
@@ -232,13 +232,14 @@ __device__ __forceinline__ void project_out(const BlockForward& a, const BlockPl
 
 /// Own hidden units before and after GELU, from norm2 in shared memory. The sums pass through shared memory as f32, so
 /// that GELU is a loop with few instructions and rows are stored whole.
-template <class S, class Weights>
+template <class S, class Weights, class RowOf>
 __device__ __forceinline__ void project_up(const BlockForward& a, const BlockPlace& place, Weights& weights,
-                                           typename S::Element* shared) {
+                                           const RowOf& row_of, typename S::Element* shared) {
   using T = typename S::Element;
-  constexpr int kGroup = S::UpTile::kGroup, kGroups = S::kOwnHidden / kGroup;  // of units
+  constexpr int kGroup = S::UpTile::kGroup;  // units
+  constexpr unsigned kGroups = S::kOwnHidden / kGroup;
   typename S::UpTile tile;
-  tile.start(static_cast<const T*>(a.up_bias), [&](int unit) { return place.rank * S::kOwnHidden + unit; });
+  tile.start(static_cast<const T*>(a.up_bias), row_of);
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
   __syncthreads();  // all warps have read norm2
   float* const sums = reinterpret_cast<float*>(shared);
@@ -247,8 +248,8 @@ __device__ __forceinline__ void project_up(const BlockForward& a, const BlockPla
       [&](int row, int unit, const Floats<kGroup>& values) { store_floats(own + row * S::kSumStride + unit, values); });
   __syncthreads();
 #pragma unroll 2
-  for (int i = static_cast<int>(threadIdx.x); i < a.steps * kGroups; i += kBlockThreads) {
-    const int row = i / kGroups, unit = i % kGroups * kGroup;
+  for (unsigned i = threadIdx.x; i < static_cast<unsigned>(a.steps) * kGroups; i += kBlockThreads) {
+    const int row = static_cast<int>(i / kGroups), unit = static_cast<int>(i % kGroups) * kGroup;
     const int64_t at = (place.first_token + row) * S::kHidden + place.rank * S::kOwnHidden + unit;
     Floats<kGroup> values = load_floats<kGroup>(sums + row * S::kSumStride + unit);
     store_floats(static_cast<T*>(a.up) + at, values);
@@ -259,9 +260,9 @@ __device__ __forceinline__ void project_up(const BlockForward& a, const BlockPla
 }
 
 /// Own columns of the block's output, from all hidden units, of which two chunks are in shared memory.
-template <class S, class Weights>
+template <class S, class Weights, class RowOf>
 __device__ __forceinline__ void project_down(const BlockForward& a, const BlockPlace& place, Weights& weights,
-                                             typename S::Element* shared) {
+                                             const RowOf& row_of, typename S::Element* shared) {
   using T = typename S::Element;
   constexpr int kNumChunks = S::kHidden / S::kChunk;
   const auto chunk_at = [&](int chunk) { return shared + chunk % 2 * S::kRows * S::kChunkStride; };
@@ -273,7 +274,7 @@ __device__ __forceinline__ void project_down(const BlockForward& a, const BlockP
   };
   copy_chunk(0);
   typename S::OwnTile tile;
-  tile.start(static_cast<const T*>(a.down_bias), [&](int column) { return place.rank * 64 + column; });
+  tile.start(static_cast<const T*>(a.down_bias), row_of);
 #pragma unroll 1
   for (int chunk = 0; chunk < kNumChunks; ++chunk) {
     if (chunk + 1 < kNumChunks) {
@@ -294,37 +295,36 @@ template <class S, class Math>
 __device__ __forceinline__ void block_forward_body(const BlockForward& a, std::byte* memory) {
   using T = typename S::Element;
   T* const shared = reinterpret_cast<T*>(memory);
-  const int rank = cluster_place().rank, sequence = static_cast<int>(blockIdx.x) / S::kHeads;
+  const int rank = cluster_place().rank, sequence = static_cast<int>(blockIdx.x / S::kHeads);
   const BlockPlace place{rank, sequence, static_cast<int64_t>(sequence) * a.steps};
+  const auto qkv_row = [&](int column) { return column / 64 * S::kWidth + rank * 64 + column % 64; };
   const auto own_row = [&](int column) { return rank * 64 + column; };
+  const auto unit_row = [&](int unit) { return rank * S::kOwnHidden + unit; };
   {
-    WeightStream<T, typename S::QkvTile, 2> weights(static_cast<const T*>(a.qkv_weight), S::kWidth, [&](int column) {
-      return column / 64 * S::kWidth + rank * 64 + column % 64;
-    });
+    WeightStream<T, typename S::QkvTile, S::kWidth, 2> weights(static_cast<const T*>(a.qkv_weight), qkv_row);
     normalise_rows<S>(a, place, a.x, a.gamma1, a.beta1, a.norm1, a.mean1, a.rstd1, shared);
     __syncthreads();
-    project_qkv<S>(a, place, weights, shared);
+    project_qkv<S>(a, place, weights, qkv_row, shared);
   }
   attend<S, Math>(a, place, shared);
   {
     arrive_at_peers();
-    WeightStream<T, typename S::OwnTile, S::kOutAhead> weights(static_cast<const T*>(a.out_weight), S::kWidth, own_row);
+    WeightStream<T, typename S::OwnTile, S::kWidth, S::kOutAhead> weights(static_cast<const T*>(a.out_weight), own_row);
     wait_for_peers();  // attention of all heads
-    project_out<S>(a, place, weights, shared);
+    project_out<S>(a, place, weights, own_row, shared);
   }
   {
     arrive_at_peers();
-    WeightStream<T, typename S::UpTile, 2> weights(static_cast<const T*>(a.up_weight), S::kWidth,
-                                                   [&](int unit) { return rank * S::kOwnHidden + unit; });
+    WeightStream<T, typename S::UpTile, S::kWidth, 2> weights(static_cast<const T*>(a.up_weight), unit_row);
     wait_for_peers();  // all columns of middle
     normalise_rows<S>(a, place, a.middle, a.gamma2, a.beta2, a.norm2, a.mean2, a.rstd2, shared);
     __syncthreads();
-    project_up<S>(a, place, weights, shared);
+    project_up<S>(a, place, weights, unit_row, shared);
   }
   arrive_at_peers();
-  WeightStream<T, typename S::OwnTile, 4> weights(static_cast<const T*>(a.down_weight), S::kHidden, own_row);
+  WeightStream<T, typename S::OwnTile, S::kHidden, 4> weights(static_cast<const T*>(a.down_weight), own_row);
   wait_for_peers();  // all hidden units
-  project_down<S>(a, place, weights, shared);
+  project_down<S>(a, place, weights, own_row, shared);
 }
 
 }  // namespace amdahl

@@ -21,6 +21,12 @@ inline constexpr int kBlockWarps = 8, kBlockThreads = 32 * kBlockWarps;
 inline constexpr int kBlockHeadWidth = 64;  // columns of a head
 inline constexpr int kStepBytes = 64;
 
+// Of this thread; quotients of unsigned numbers are single shifts.
+__device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x / 32); }
+__device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x % 32); }
+__device__ __forceinline__ int lane_g() { return static_cast<int>(threadIdx.x % 32 / 4); }
+__device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x % 4); }
+
 template <class T>
 inline constexpr int kPer16 = 16 / static_cast<int>(sizeof(T));
 /// Elements of k in a step.
@@ -44,16 +50,23 @@ struct WarpTile {
 
   float c[kFeatureTiles][kRowTiles][4];  // as mma.m16n8 has them
 
-  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
-  static __device__ __forceinline__ int first_row() { return warp() / kWarpsN * 8 * kRowTiles; }
-  /// The feature of the block in slot g + 8 * high of feature tile i.
+  static __device__ __forceinline__ int first_row() {
+    return static_cast<int>(threadIdx.x / (32 * kWarpsN)) * 8 * kRowTiles;
+  }
+  /// Neighbouring features that share a block's rows of weights, and the first of those with tile i.
+  static constexpr int kRun = 8 * kGroup;
+  static __device__ __forceinline__ int first_of_run(int i) {
+    const int group = static_cast<int>(threadIdx.x / 32 % kWarpsN);
+    return 16 * (group * kFeatureTiles + i / kGroupTiles * kGroupTiles);
+  }
+  /// The feature of the block in slot g + 8 * high of feature tile i, relative to first_of_run(i) + kGroup * g.
+  static __host__ __device__ constexpr int in_group(int i, int high) { return i % kGroupTiles * 2 + high; }
   static __device__ __forceinline__ int feature(int i, int high) {
-    const int first = warp() % kWarpsN * kFeatureTiles + i / kGroupTiles * kGroupTiles;
-    return 16 * first + lane() / 4 * kGroup + i % kGroupTiles * 2 + high;
+    return first_of_run(i) + kGroup * lane_g() + in_group(i, high);
   }
 
   /// Starts the sums with a bias; `row_of(feature)`: the row of the weights, and element of the bias, of a feature.
+  /// Runs of features are runs of rows.
   template <class T, class RowOf>
   __device__ __forceinline__ void start(const T* bias, const RowOf& row_of) {
 #pragma unroll
@@ -67,7 +80,7 @@ struct WarpTile {
   }
 
   /// The first of the lane's rows, and of its features.
-  static __device__ __forceinline__ int own_row() { return first_row() + lane() % 4 * 2; }
+  static __device__ __forceinline__ int own_row() { return first_row() + 2 * lane_t(); }
   static __device__ __forceinline__ int own_feature() { return feature(0, 0); }
   /// Calls use(row, feature, values) with every kGroup neighbouring results of the lane; `row` and `feature` are
   /// constants, relative to own_row() and own_feature(), so that addresses are one pointer with constant offsets.
@@ -97,18 +110,16 @@ __device__ __forceinline__ void operand_words(uint32_t (&words)[4], const uint4&
   }
 }
 
-/// What a lane multiplies of the weights [features, k] of a product, kAhead steps before it needs it.
-template <class T, class Tile, int kAhead>
+/// What a lane multiplies of the weights [features, kNumK] of a product, kAhead steps before it needs it.
+template <class T, class Tile, int kNumK, int kAhead>
 class WeightStream {
  public:
-  /// `row_of(feature)`: the row of `weights`, whose rows have `num_k` elements, of a feature of the block.
+  /// `row_of`: as WarpTile::start takes it.
   template <class RowOf>
-  __device__ __forceinline__ WeightStream(const T* weights, int num_k, const RowOf& row_of)
-      : next_(weights + Tile::lane() % 4 * kPer16<T>), steps_(num_k / kStepElements<T>) {
+  __device__ __forceinline__ WeightStream(const T* weights, const RowOf& row_of)
+      : next_(weights + lane_g() * Tile::kGroup * kNumK + lane_t() * kPer16<T>) {
 #pragma unroll
-    for (int i = 0; i < Tile::kFeatureTiles; ++i)
-#pragma unroll
-      for (int high = 0; high < 2; ++high) offsets_[i][high] = row_of(Tile::feature(i, high)) * num_k;
+    for (int i = 0; i < Tile::kFeatureTiles; ++i) offsets_[i] = row_of(Tile::first_of_run(i)) * kNumK;
 #pragma unroll
     for (int slot = 0; slot < kAhead; ++slot) load(slot);
   }
@@ -143,12 +154,13 @@ class WeightStream {
 
  private:
   __device__ __forceinline__ void load(int slot) {
-    if (loaded_ < steps_) {
+    if (loaded_ < kNumK / kStepElements<T>) {
 #pragma unroll
       for (int i = 0; i < Tile::kFeatureTiles; ++i)
 #pragma unroll
         for (int high = 0; high < 2; ++high)
-          ahead_[slot][i][high] = __ldg(reinterpret_cast<const uint4*>(next_ + offsets_[i][high]));
+          ahead_[slot][i][high] =
+              __ldg(reinterpret_cast<const uint4*>(next_ + offsets_[i] + Tile::in_group(i, high) * kNumK));
     }
     next_ += kStepElements<T>;
     ++loaded_;
@@ -171,17 +183,17 @@ class WeightStream {
   }
 
   const T* next_;
-  int offsets_[Tile::kFeatureTiles][2];
-  int steps_, loaded_ = 0;
+  int offsets_[Tile::kFeatureTiles];
+  int loaded_ = 0;
   uint4 ahead_[kAhead][Tile::kFeatureTiles][2] = {};
 };
 
 /// tile += x w^T over the next `num_k` elements of k, a multiple of kAhead steps. `x`: [rows, num_k] in shared memory
 /// with rows `stride` elements apart (row_stride).
-template <class T, class Tile, int kAhead>
-__device__ __forceinline__ void add_product(Tile& tile, WeightStream<T, Tile, kAhead>& weights, const T* x, int num_k,
-                                            int stride) {
-  const T* own = x + (Tile::first_row() + Tile::lane() / 4) * stride + Tile::lane() % 4 * kPer16<T>;
+template <class T, class Tile, int kNumK, int kAhead>
+__device__ __forceinline__ void add_product(Tile& tile, WeightStream<T, Tile, kNumK, kAhead>& weights, const T* x,
+                                            int num_k, int stride) {
+  const T* own = x + (Tile::first_row() + lane_g()) * stride + lane_t() * kPer16<T>;
 #pragma unroll 1
   for (int k = 0; k < num_k; k += kAhead * kStepElements<T>)
 #pragma unroll
@@ -195,11 +207,11 @@ __device__ __forceinline__ void add_product(Tile& tile, WeightStream<T, Tile, kA
 /// on become zeros. By the whole block; commit and wait follow.
 template <class T, int kRows, int kColumns>
 __device__ __forceinline__ void copy_matrix(T* to, const T* from, int from_stride, int steps) {
-  constexpr int kPieces = kColumns / kPer16<T>;  // of 16 bytes, of a row
+  constexpr unsigned kPieces = kColumns / kPer16<T>;  // of 16 bytes, of a row
   static_assert(kRows * kPieces % kBlockThreads == 0, "all threads copy equally many pieces");
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPieces; i += kBlockThreads) {
-    const int row = i / kPieces, column = i % kPieces * kPer16<T>;
+  for (unsigned i = threadIdx.x; i < kRows * kPieces; i += kBlockThreads) {
+    const int row = static_cast<int>(i / kPieces), column = static_cast<int>(i % kPieces) * kPer16<T>;
     const bool inside = row < steps;
     copy16(to + row * row_stride<T>(kColumns) + column, inside ? from + row * from_stride + column : from, inside);
   }
