@@ -1,0 +1,53 @@
+#include "ops/cuda_block_backward.cuh"
+
+#include "ops/cuda_small_launch.cuh"
+
+namespace amdahl {
+namespace {
+
+constexpr int kMostSharedBytes = 227 * 1024;
+
+template <class S>
+__global__ void __launch_bounds__(S::kMostThreads, 1)
+    block_backward_kernel(const __grid_constant__ BlockBackward a) {
+  extern __shared__ uint4 block_backward_memory[];
+  let_successor_start();
+  wait_for_predecessor();
+  block_backward_body<S>(a, reinterpret_cast<std::byte*>(block_backward_memory));
+}
+
+template <class Use>
+void with_backward_shape(DType type, int64_t heads, const Use& use) {
+  with_element_type(type, [&](auto element) {
+    using Element = typename decltype(element)::type;
+    if (heads == 1) return use(BackwardShape<Element, 1>{});
+    if (heads == 2) return use(BackwardShape<Element, 2>{});
+    if (heads == 3) return use(BackwardShape<Element, 3>{});
+    use(BackwardShape<Element, 4>{});
+  });
+}
+
+}  // namespace
+
+bool block_backward_applies(DType type, int64_t steps, int64_t heads) {
+  if (heads < 1 || heads > 4 || steps < 1 || steps > 128) return false;
+  bool fits = false;
+  with_backward_shape(type, heads, [&](auto shape) {
+    fits = shape.shared_bytes(shape.padded(static_cast<int>(steps))) <= kMostSharedBytes;
+  });
+  return fits;
+}
+
+void launch_block_backward(const KernelLaunch& launch, DType type, const BlockBackward& a) {
+  with_backward_shape(type, a.heads, [&](auto shape) {
+    using S = decltype(shape);
+    const int rows = S::padded(a.steps), bytes = S::shared_bytes(rows);
+    auto* const kernel = block_backward_kernel<S>;
+    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.device_index,
+               "cudaFuncSetAttribute");
+    launch_clusters(launch, kernel, a, int64_t{a.sequences} * S::kHeads, S::kHeads, static_cast<size_t>(bytes),
+                    "block_backward_kernel", rows * S::kColumnWarps);
+  });
+}
+
+}  // namespace amdahl
