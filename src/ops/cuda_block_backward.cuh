@@ -35,22 +35,22 @@ __device__ __forceinline__ void load_d_out(const BackwardPlace<S>& p, const Bloc
 }
 
 template <class S>
-using UpStream = WeightStream<S, S::kWidth, S::kHidden>;
+using UpRing = WeightRing<S, S::kWidth, S::kHidden>;
 template <class S>
-using HeadStream = WeightStream<S, S::kHead, S::kWidth>;
+using HeadRing = WeightRing<S, S::kHead, S::kWidth>;
 template <class S>
-using QkvStream = WeightStream<S, S::kWidth, 3 * S::kHead>;
+using QkvRing = WeightRing<S, S::kWidth, 3 * S::kHead>;
 
-/// d_up of this block's hidden units from d_out, in place of `hidden`, which is up; then to global memory. `next` is
-/// the stream of the product that follows.
+/// d_up of this block's hidden units from d_out, in place of `hidden`, which is up; then to global memory. `next` has
+/// the weights of the product that follows.
 template <class S>
 __device__ __forceinline__ void compute_d_up(const BackwardPlace<S>& p, const BlockBackward& a,
-                                             typename S::Element* hidden, const UpStream<S>& next) {
+                                             typename S::Element* hidden, const UpRing<S>& next) {
   using Element = typename S::Element;
-  using DownStream = WeightStream<S, S::kUpColumns, S::kWidth>;
+  using DownRing = WeightRing<S, S::kUpColumns, S::kWidth>;
   constexpr int kUnits = 4 * S::kWidth;
   const auto down = [&](int first) {
-    return DownStream(p, static_cast<const Element*>(a.down_weight) + p.rank * S::kHidden + first, kUnits, 64);
+    return DownRing(p, static_cast<const Element*>(a.down_weight) + p.rank * S::kHidden + first, kUnits, 64);
   };
   copy_sequence<S::kHidden>(p, hidden, S::kHiddenStride, static_cast<const Element*>(a.up) + p.rank * S::kHidden,
                             kUnits);
@@ -59,17 +59,18 @@ __device__ __forceinline__ void compute_d_up(const BackwardPlace<S>& p, const Bl
   load_d_out(p, a);
 #pragma unroll 1
   for (int first = 0; first < S::kHidden; first += S::kUpColumns) {
-    typename DownStream::Sums sums = {};
+    typename DownRing::Sums sums = {};
     down(first).multiply(sums, p.region(), S::kStride);
     if (first + S::kUpColumns < S::kHidden)
       down(first + S::kUpColumns).start();
     else
       next.start();
-    for_each_pair(sums, p.first_row(), first + p.column_warp() * DownStream::kWarpColumns, p.lane(),
-                  [&](int row, int column, float x, float y) {
+    for_each_pair(sums, p.first_row(), first + p.column_warp() * DownRing::kWarpColumns, p.lane(),
+                  [&](int row, int column, const Floats<2>& pair) {
                     Element* const up = hidden + row * S::kHiddenStride + column;
-                    const float2 before = load_pair(up);
-                    store_pair(up, x * gelu_of(before.x).derivative, y * gelu_of(before.y).derivative);
+                    const Floats<2> before = load_floats<2>(up);
+                    store_floats(up, Floats<2>{{pair.v[0] * gelu_of(before.v[0]).derivative,
+                                                pair.v[1] * gelu_of(before.v[1]).derivative}});
                   });
   }
   __syncthreads();
@@ -78,10 +79,10 @@ __device__ __forceinline__ void compute_d_up(const BackwardPlace<S>& p, const Bl
 
 /// A warp's part of a product over hidden units or heads, to where the cluster reads it. Nobody uses the region.
 template <class S, class Sums>
-__device__ __forceinline__ void store_partials(const BackwardPlace<S>& p, Sums& sums) {
+__device__ __forceinline__ void store_partials(const BackwardPlace<S>& p, const Sums& sums) {
   for_each_pair(sums, p.first_row(), p.column_warp() * (S::kWidth / S::kColumnWarps), p.lane(),
-                [&](int row, int column, float x, float y) {
-                  *reinterpret_cast<float2*>(p.partials() + row * S::kSumStride + column) = make_float2(x, y);
+                [&](int row, int column, const Floats<2>& pair) {
+                  store_floats(p.partials() + row * S::kSumStride + column, pair);
                 });
 }
 
@@ -98,19 +99,20 @@ __device__ __forceinline__ void share_d_middle(const BackwardPlace<S>& p, const 
 }
 
 __device__ __forceinline__ void synchronise_cluster() {
+  __syncwarp();  // the instruction is of whole warps
   arrive_at_peers();
   wait_for_peers();
 }
 
-/// From d_out to d_middle, in the region of all blocks. `next` is the stream of the product that follows.
+/// From d_out to d_middle, in the region of all blocks. `next` has the weights of the product that follows.
 template <class S>
 __device__ __forceinline__ void dense_gradients(const BackwardPlace<S>& p, const BlockBackward& a,
-                                                const HeadStream<S>& next) {
+                                                const HeadRing<S>& next) {
   using Element = typename S::Element;
   Element* const hidden = p.region() + p.rows * S::kStride;
-  const UpStream<S> up(p, static_cast<const Element*>(a.up_weight) + p.rank * S::kHidden * S::kWidth, S::kWidth, 64);
+  const UpRing<S> up(p, static_cast<const Element*>(a.up_weight) + p.rank * S::kHidden * S::kWidth, S::kWidth, 64);
   compute_d_up(p, a, hidden, up);
-  typename UpStream<S>::Sums sums = {};
+  typename UpRing<S>::Sums sums = {};
   up.multiply(sums, hidden, S::kHiddenStride);
   next.start();
   store_partials(p, sums);
@@ -131,10 +133,10 @@ __device__ __forceinline__ void dense_gradients(const BackwardPlace<S>& p, const
 /// From d_middle to the partial sums of d_norm1, and on to dx.
 template <class S>
 __device__ __forceinline__ void attention_gradients(const BackwardPlace<S>& p, const BlockBackward& a,
-                                                    const HeadStream<S>& out) {
+                                                    const HeadRing<S>& out) {
   using Element = typename S::Element;
   const AttentionGradient<S> attention(p, a);
-  const QkvStream<S> qkv(p, static_cast<const Element*>(a.qkv_weight) + p.rank * S::kHead * S::kWidth, S::kWidth,
+  const QkvRing<S> qkv(p, static_cast<const Element*>(a.qkv_weight) + p.rank * S::kHead * S::kWidth, S::kWidth,
                          S::kWidth);
   {
     HeadSums sums = {};
@@ -145,7 +147,7 @@ __device__ __forceinline__ void attention_gradients(const BackwardPlace<S>& p, c
   attention.compute();
   __syncthreads();
   attention.store_d_qkv();
-  typename QkvStream<S>::Sums sums = {};
+  typename QkvRing<S>::Sums sums = {};
   qkv.multiply(sums, attention.d_qkv(), S::kQkvStride);
   store_partials(p, sums);
   arrive_at_peers();
@@ -164,7 +166,7 @@ template <class S>
 __device__ __forceinline__ void block_backward_body(const BlockBackward& a, std::byte* shared) {
   using Element = typename S::Element;
   const BackwardPlace<S> p(a, shared);
-  const HeadStream<S> out(p, static_cast<const Element*>(a.out_weight) + p.rank * S::kHead, S::kWidth, 64);
+  const HeadRing<S> out(p, static_cast<const Element*>(a.out_weight) + p.rank * S::kHead, S::kWidth, 64);
   dense_gradients(p, a, out);
   attention_gradients(p, a, out);
 }

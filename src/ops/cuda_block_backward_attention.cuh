@@ -74,9 +74,9 @@ class AttentionGradient {
       store_sequence<S::kHead>(p_, d_qkv() + part * S::kHead, S::kQkvStride, to + part * S::kWidth, 3 * S::kWidth);
   }
   /// The gradient of the head's output, from a warp's sums.
-  __device__ __forceinline__ void store_d_out(HeadSums& sums) const {
-    for_each_pair(sums, p_.first_row(), p_.column_warp() * 16, p_.lane(), [&](int row, int column, float x, float y) {
-      store_pair(d_out() + row * S::kHeadStride + column, x, y);
+  __device__ __forceinline__ void store_d_out(const HeadSums& sums) const {
+    for_each_pair(sums, p_.first_row(), p_.column_warp() * 16, p_.lane(), [&](int row, int column, const Floats<2>& pair) {
+      store_floats(d_out() + row * S::kHeadStride + column, pair);
     });
   }
 
@@ -169,15 +169,15 @@ class AttentionGradient {
           for (int e = 2 * high; e < 2 * high + 2; ++e) p.c[i][j][e] *= dp.c[i][j][e] - delta;
       }
   }
-  __device__ __forceinline__ void store_weights(WarpScores& p) const {
-    for_each_pair(p.c, p_.first_row(), first_key(), p_.lane(), [&](int row, int column, float x, float y) {
-      if (column < first_key() + 8 * tiles()) store_pair(weights() + row * weights_stride() + column, x, y);
+  __device__ __forceinline__ void store_weights(const WarpScores& p) const {
+    for_each_pair(p.c, p_.first_row(), first_key(), p_.lane(), [&](int row, int column, const Floats<2>& pair) {
+      if (column < first_key() + 8 * tiles()) store_floats(weights() + row * weights_stride() + column, pair);
     });
   }
-  __device__ __forceinline__ void store_part(int part, HeadSums& sums, float factor) const {
+  __device__ __forceinline__ void store_part(int part, const HeadSums& sums, float factor) const {
     for_each_pair(sums, p_.first_row(), part * S::kHead + p_.column_warp() * 16, p_.lane(),
-                  [&](int row, int column, float x, float y) {
-                    store_pair(d_qkv() + row * S::kQkvStride + column, x * factor, y * factor);
+                  [&](int row, int column, const Floats<2>& pair) {
+                    store_floats(d_qkv() + row * S::kQkvStride + column, Floats<2>{{pair.v[0] * factor, pair.v[1] * factor}});
                   });
   }
 

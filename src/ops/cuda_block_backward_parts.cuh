@@ -26,7 +26,7 @@ struct BackwardShape {
   static constexpr int kSumStride = kWidth + 8;  // floats
   // The ring of weights: stages of kStageRows rows.
   static constexpr bool kIsHalf = sizeof(Element) == 2;
-  static constexpr int kUpColumns = kIsHalf ? kHidden : kHidden / 2;  // of d_up at a time
+  static constexpr int kUpColumns = kIsHalf && kHeads < 4 ? kHidden : kHidden / 2;  // of d_up at a time
   static constexpr int kStageRows = 4 * kPer16, kStages = kIsHalf ? 4 : 3;
   static constexpr int kStageElements = kStageRows * (larger(kUpColumns, kWidth) + kOperandPad);
 
@@ -112,9 +112,9 @@ __device__ __forceinline__ void store_sequence(const BackwardPlace<S>& p, const 
   }
 }
 
-/// Calls use(row, column, x, y) for each pair of neighbouring sums of a warp.
+/// Calls use(row, column, pair) for each pair of neighbouring sums of a warp.
 template <int kRows, int kColumns, class Use>
-__device__ __forceinline__ void for_each_pair(float (&c)[kRows][kColumns][4], int first_row, int first_column, int lane,
+__device__ __forceinline__ void for_each_pair(const float (&c)[kRows][kColumns][4], int first_row, int first_column, int lane,
                                               const Use& use) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
@@ -122,35 +122,20 @@ __device__ __forceinline__ void for_each_pair(float (&c)[kRows][kColumns][4], in
     for (int j = 0; j < kColumns; ++j)
 #pragma unroll
       for (int high = 0; high < 2; ++high)
-        use(first_row + 16 * i + 8 * high + lane / 4, first_column + 8 * j + lane % 4 * 2, c[i][j][2 * high],
-            c[i][j][2 * high + 1]);
-}
-
-template <class Element>
-__device__ __forceinline__ float2 load_pair(const Element* from) {
-  if constexpr (sizeof(Element) == 4) return *reinterpret_cast<const float2*>(from);
-  Elements<Element, 2> pair;
-  *reinterpret_cast<uint32_t*>(pair.e) = *reinterpret_cast<const uint32_t*>(from);
-  return make_float2(to_float(pair.e[0]), to_float(pair.e[1]));
-}
-template <class Element>
-__device__ __forceinline__ void store_pair(Element* to, float x, float y) {
-  if constexpr (sizeof(Element) == 4)
-    *reinterpret_cast<float2*>(to) = make_float2(x, y);
-  else
-    *reinterpret_cast<uint32_t*>(to) = pack_pair<Element>(x, y);
+        use(first_row + 16 * i + 8 * high + lane / 4, first_column + 8 * j + lane % 4 * 2,
+            Floats<2>{{c[i][j][2 * high], c[i][j][2 * high + 1]}});
 }
 
 /// Products C[rows, kColumns] += A[rows, kDepth] B[kDepth, kColumns] of a shared matrix with rows of a weight matrix,
 /// which pass through the ring in stages. The rows are groups of 64, `jump` rows apart.
 template <class S, int kColumns, int kDepth>
-class WeightStream {
+class WeightRing {
  public:
   using Element = typename S::Element;
   static constexpr int kWarpColumns = kColumns / S::kColumnWarps, kNumStages = kDepth / S::kStageRows;
   using Sums = float[S::kWarpRows / 16][kWarpColumns / 8][4];
 
-  __device__ __forceinline__ WeightStream(const BackwardPlace<S>& place, const Element* first, int stride, int jump)
+  __device__ __forceinline__ WeightRing(const BackwardPlace<S>& place, const Element* first, int stride, int jump)
       : p_(place), first_(first), stride_(stride), jump_(jump) {}
   /// Requests the first stages; nobody reads the ring any more.
   __device__ __forceinline__ void start() const {

@@ -7,7 +7,7 @@ namespace amdahl {
 namespace {
 
 template <class Element>
-__global__ void __launch_bounds__(WeightTile<Element>::kThreads, 2)
+__global__ void __launch_bounds__(WeightTile<Element>::kThreads, WeightTile<Element>::kBlocksPerSm)
     block_weights_kernel(const __grid_constant__ WeightGradients a) {
   extern __shared__ uint4 block_weights_memory[];
   let_successor_start();

@@ -22,6 +22,7 @@ struct WeightTile {
   static constexpr int kRowTiles = kOut / kWarpsOut / 16, kColumnTiles = kIn / kWarpsIn / 8;  // of mma, per warp
   static constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element));                      // elements of a copy
   static constexpr int kTokens = 4 * kPer16, kStages = 4;
+  static constexpr int kBlocksPerSm = sizeof(Element) == 2 ? 2 : 1;  // as registers allow
   static constexpr int kInThreads = 192, kOutThreads = 48;  // that copy x, and dy
   static constexpr int kPad = 8;  // neither ldmatrix nor 32-bit loads of a fragment have bank conflicts
   static constexpr int kOutStride = kOut + kPad, kInStride = kIn + kPad;

@@ -1,35 +1,13 @@
 // Weight gradients of the dense layers of a small transformer block, all in one launch.
 #pragma once
 
-#include <cstdint>
-
-#include "amdahl/tensor.h"
+#include "ops/transformer_block_ops.h"
 
 namespace amdahl {
 
 struct KernelLaunch;
 
-inline constexpr int kMostWeightProducts = 4, kColumnResults = 4;
 inline constexpr int kWeightTileOut = 96, kWeightTileIn = 192, kMostWeightBlocks = 8;  // blocks: of a cluster
-
-/// dw[out,in] = dy[tokens,out]^T x[tokens,in]; dbias[out]: the sums of dy's columns. `out` and `in` are multiples of 8
-/// and all arrays 16-byte aligned.
-struct WeightProduct {
-  const void *dy, *x;  // of the compute type
-  float* dw;
-  float* dbias;  // null: none
-  int out, in;
-};
-
-/// The products of one launch, and column sums to finish: results[r][c] = sum over p of partials[p, r, c].
-struct WeightGradients {
-  WeightProduct products[kMostWeightProducts];
-  int num_products, tokens;
-  const float* partials;           // [parts, kColumnResults, result_width]
-  float* results[kColumnResults];  // of result_width elements each
-  int parts, result_width;         // 0: no column sums
-  bool accumulate;                 // add to what dw, dbias and results hold
-};
 
 /// Tiles of a product, and of all.
 constexpr int weight_tiles(const WeightProduct& p) {
