@@ -1,6 +1,7 @@
 #include "ops/cuda_block_weights.cuh"
 
 #include "ops/cuda_small_launch.cuh"
+#include "ops/cuda_tuner.h"
 #include "ops/cuda_typed.cuh"
 
 namespace amdahl {
@@ -18,9 +19,11 @@ __global__ void __launch_bounds__(WeightTile<Element>::kThreads, WeightTile<Elem
 }  // namespace
 
 void launch_weight_gradients(const KernelLaunch& launch, DType type, const WeightGradients& a) {
+  const RelaxedCapture relaxed;
   const int cluster = weight_blocks_per_tile(a, launch.num_sms);
   const int sums = a.parts > 0 ? static_cast<int>(num_blocks(int64_t{kColumnResults} * a.result_width, 32)) : 0;
   const int blocks = weight_tiles(a) * cluster + (sums + cluster - 1) / cluster * cluster;
+  if (blocks == 0) return;
   with_element_type(type, [&](auto element) {
     using Element = typename decltype(element)::type;
     constexpr int kBytes = WeightTile<Element>::kSharedBytes;

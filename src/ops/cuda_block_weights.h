@@ -1,6 +1,8 @@
 // Weight gradients of the dense layers of a small transformer block, all in one launch.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/transformer_block_ops.h"
 
 namespace amdahl {
@@ -21,8 +23,8 @@ constexpr int weight_tiles(const WeightGradients& a) {
 
 /// Blocks that divide the tokens of a tile: as many as keep each multiprocessor to one block.
 constexpr int weight_blocks_per_tile(const WeightGradients& a, int num_sms) {
-  const int blocks = num_sms / weight_tiles(a);
-  return blocks < 1 ? 1 : blocks > kMostWeightBlocks ? kMostWeightBlocks : blocks;
+  const int tiles = weight_tiles(a);
+  return tiles == 0 ? 1 : std::clamp(num_sms / tiles, 1, kMostWeightBlocks);
 }
 
 /// Enqueues the products, in `type`; f32 products are of tf32 values. Reruns on the same GPU are bit-equal.
