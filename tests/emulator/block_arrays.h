@@ -12,7 +12,6 @@
 #include "cuda_fp16.h"
 #include "emulator.h"
 #include "ops/cuda_typed.cuh"
-#include "reference_sequence.h"
 
 namespace amdahl::emulator {
 
@@ -43,17 +42,6 @@ class Array {
   size_t count_;
   std::unique_ptr<GuardedMemory> memory_;
 };
-
-/// ||got - want|| / ||want||; infinite when anything is not finite.
-inline double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (!std::isfinite(got[i])) return INFINITY;
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    norm += want[i] * want[i];
-  }
-  return std::sqrt(error / norm);
-}
 
 /// The distance of neighbouring values, relative: bf16 and f16 have 8 and 11 bits of significand, tf32 11.
 template <class T>

@@ -1,0 +1,322 @@
+// Device code of the forward pass of a small pre-norm transformer block.
+//
+// A cluster of kHeads blocks computes one sequence. Block r computes head r, and of every other product the columns
+// that belong to it: 64 of the residual stream, 256 hidden units. What its peers need of these is kept in global memory
+// for backward anyway, so a block writes its columns there, the cluster meets at a barrier, and every block reads whole
+// rows from L2:
+//
+//   norm1 (each block for itself) -> qkv -> attention | out -> middle | norm2 (each block for itself) -> up, GELU |
+//   down
+//
+// with barriers of the cluster at |. Each product has its whole k in one block, so its sums are rounded once, as those
+// of the separate operations, and no block touches the shared memory of another.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cuda_attention_rows.cuh"
+#include "ops/cuda_block_tile.cuh"
+#include "ops/cuda_exp2.cuh"
+#include "ops/cuda_gelu.cuh"
+#include "ops/transformer_block_ops.h"
+
+namespace amdahl {
+
+/// Sizes of the kernel for elements T, heads, and 16 * kRowTiles rows of a sequence. Row tiles without steps are
+/// computed too, so that no instruction depends on the number of steps.
+template <class T, int kNumHeads, int kNumRowTiles>
+struct BlockForwardSizes {
+  using Element = T;
+  static constexpr int kHeads = kNumHeads, kRowTiles = kNumRowTiles, kRows = 16 * kRowTiles;
+  static constexpr int kWidth = kHeads * kBlockHeadWidth, kHidden = 4 * kWidth, kOwnHidden = 4 * kBlockHeadWidth;
+  static constexpr int kChunk = 512 / static_cast<int>(sizeof(T));  // hidden units in shared memory at a time
+
+  // Regions of shared memory that are used one after another: the input of a product; q, k, v; sums of hidden units;
+  // two chunks of GELU's results.
+  static constexpr int kInputStride = row_stride<T>(kWidth), kChunkStride = row_stride<T>(kChunk);
+  static constexpr int kHeadStride = kBlockHeadWidth + kRowPad, kSumStride = kOwnHidden + 4;
+  static constexpr int kSharedBytes =
+      kRows * std::max({kInputStride * static_cast<int>(sizeof(T)), 3 * kHeadStride* static_cast<int>(sizeof(T)),
+                        kSumStride* static_cast<int>(sizeof(float)), 2 * kChunkStride* static_cast<int>(sizeof(T))});
+
+  // How the warps divide the products.
+  using QkvTile = WarpTile<kRowTiles, 2, 6>;
+  using OwnTile = WarpTile<kRowTiles, 2, 2>;  // of the residual stream's own columns
+  using UpTile = WarpTile<kRowTiles, 1, 4>;
+  static constexpr int kUpAhead = sizeof(T) == 4 && kRowTiles == 8 ? 1 : 2;  // steps: as far as registers last
+  static_assert(QkvTile::kColumns == 3 * kBlockHeadWidth && OwnTile::kColumns == kBlockHeadWidth &&
+                UpTile::kColumns == kOwnHidden);
+};
+
+/// This block's place: its rank is its head.
+struct BlockPlace {
+  int rank, sequence;
+  int64_t first_token;
+};
+
+/// y = layer_norm(x) of all rows of a sequence, a warp per row, into shared memory; rows past the steps become zeros.
+/// Of every kHeads rows the block also stores one in global memory, as its peers store the others.
+template <class S>
+__device__ __forceinline__ void normalise_rows(const BlockForward& a, const BlockPlace& place, const float* x,
+                                               const float* gamma, const float* beta, void* kept, float* mean,
+                                               float* rstd, typename S::Element* to) {
+  using T = typename S::Element;
+  constexpr int kTogether = 4;  // rows whose loads are under way at the same time
+  constexpr float kShare = 1.0f / S::kWidth;
+  static_assert(S::kRows % (kTogether * kBlockWarps) == 0, "warps have equally many rows");
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  Floats<2> scale[S::kHeads], shift[S::kHeads];
+#pragma unroll
+  for (int s = 0; s < S::kHeads; ++s) {
+    scale[s] = load_floats<2>(gamma + 64 * s + 2 * lane);
+    shift[s] = load_floats<2>(beta + 64 * s + 2 * lane);
+  }
+#pragma unroll 1
+  for (int first = warp; first < S::kRows; first += kTogether * kBlockWarps) {
+    float2 v[kTogether][S::kHeads];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int row = first + i * kBlockWarps;
+#pragma unroll
+      for (int s = 0; s < S::kHeads; ++s) {
+        v[i][s] = make_float2(0, 0);
+        if (row < a.steps)  // peers may have written it: not through L1
+          v[i][s] = __ldcg(reinterpret_cast<const float2*>(x + (place.first_token + row) * S::kWidth + 64 * s) + lane);
+      }
+    }
+    float m[kTogether], r[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      float sum = 0;
+#pragma unroll
+      for (int s = 0; s < S::kHeads; ++s) sum += v[i][s].x + v[i][s].y;
+      m[i] = warp_sum(sum) * kShare;
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      float squares = 0;
+#pragma unroll
+      for (int s = 0; s < S::kHeads; ++s)
+        squares += (v[i][s].x - m[i]) * (v[i][s].x - m[i]) + (v[i][s].y - m[i]) * (v[i][s].y - m[i]);
+      r[i] = rsqrtf(warp_sum(squares) * kShare + a.epsilon);
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int row = first + i * kBlockWarps;
+      const bool inside = row < a.steps, stores = inside && row % S::kHeads == place.rank;
+      const int64_t token = place.first_token + row;
+      if (stores && lane == 0) mean[token] = m[i], rstd[token] = r[i];
+#pragma unroll
+      for (int s = 0; s < S::kHeads; ++s) {
+        Floats<2> y{};
+        if (inside) {
+          y.v[0] = (v[i][s].x - m[i]) * r[i] * scale[s].v[0] + shift[s].v[0];
+          y.v[1] = (v[i][s].y - m[i]) * r[i] * scale[s].v[1] + shift[s].v[1];
+        }
+        store_floats(to + row * S::kInputStride + 64 * s + 2 * lane, y);
+        if (stores) store_floats(static_cast<T*>(kept) + token * S::kWidth + 64 * s + 2 * lane, y);
+      }
+    }
+  }
+}
+
+/// q, k and v of the head, from norm1 in shared memory, which they replace there; to global memory too.
+template <class S, class Weights>
+__device__ __forceinline__ void project_qkv(const BlockForward& a, const BlockPlace& place, Weights& weights,
+                                            typename S::Element* shared) {
+  using T = typename S::Element;
+  const auto row_of = [&](int column) { return column / 64 * S::kWidth + place.rank * 64 + column % 64; };
+  typename S::QkvTile tile;
+  tile.start(static_cast<const T*>(a.qkv_bias), row_of);
+  add_product(tile, weights, shared, S::kWidth, S::kInputStride);
+  __syncthreads();  // all warps have read norm1
+  tile.template for_each<4>([&](int row, int column, const Floats<4>& values) {
+    store_floats(shared + (column / 64 * S::kRows + row) * S::kHeadStride + column % 64, values);
+  });
+  __syncthreads();
+  constexpr int kPieces = kBlockHeadWidth / kPer16<T>;  // of 16 bytes, of a row
+#pragma unroll 3
+  for (int i = static_cast<int>(threadIdx.x); i < 3 * S::kRows * kPieces; i += kBlockThreads) {
+    const int part = i / (S::kRows * kPieces), row = i / kPieces % S::kRows, column = i % kPieces * kPer16<T>;
+    if (row < a.steps)
+      store_elements<kPer16<T>>(
+          static_cast<T*>(a.qkv) + (place.first_token + row) * 3 * S::kWidth + row_of(64 * part + column),
+          load_elements<kPer16<T>>(shared + (part * S::kRows + row) * S::kHeadStride + column));
+  }
+  __syncthreads();  // attention stores its results in the place of q
+}
+
+/// Attention of the head by warps of 16 queries each, with all scores of a query in registers.
+template <class S, class Math>
+__device__ __forceinline__ void attend(const BlockForward& a, const BlockPlace& place, typename S::Element* shared) {
+  using T = typename S::Element;
+  constexpr int kN = S::kRows / 8;
+  constexpr float kScale = 0.125f;  // 1 / sqrt(64)
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, first = 16 * warp;
+  if (warp >= S::kRowTiles) return;
+  T* const queries = shared + first * S::kHeadStride;
+  const T *keys = shared + S::kRows * S::kHeadStride, *values = keys + S::kRows * S::kHeadStride;
+  float scores[kN][4] = {}, max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+  Math::template along<kBlockHeadWidth>(scores, queries, keys);
+#pragma unroll
+  for (int j = 0; j < kN; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int key = Math::tile_row(lane, j, e % 2);
+      if (key >= a.steps || (a.causal && key > first + Math::own_row(lane, e / 2))) scores[j][e] = -INFINITY;
+      max[e / 2] = fmaxf(max[e / 2], scores[j][e]);
+    }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) max[h] = max_of_row(max[h]);  // every row has a key: key 0
+#pragma unroll
+  for (int j = 0; j < kN; ++j)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      scores[j][e] = fast_exp2(fmaf(scores[j][e], kScale * kLog2E, -max[e / 2] * (kScale * kLog2E)));
+      sum[e / 2] += scores[j][e];
+    }
+  float out[kBlockHeadWidth / 8][4] = {}, factors[2];
+  Math::template across<kBlockHeadWidth>(out, scores, values);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float total = sum_of_row(sum[h]);
+    factors[h] = 1.0f / total;
+    const int query = first + Math::own_row(lane, h);
+    if (lane % 4 == 0 && query < a.steps)
+      a.log_sums[(static_cast<int64_t>(place.sequence) * S::kHeads + place.rank) * a.steps + query] =
+          max[h] * kScale + logf(total);
+  }
+  store_rows<Math, kBlockHeadWidth>(queries, out, factors,
+                                    static_cast<T*>(a.attention) + place.first_token * S::kWidth + place.rank * 64,
+                                    S::kWidth, first, a.steps, kBlockHeadWidth);
+}
+
+/// Own columns of sum = x + branch, with the branch rounded to T.
+template <class T, class Tile>
+__device__ __forceinline__ void add_branch(const BlockForward& a, const BlockPlace& place, int width,
+                                           const Tile& branch, const float* x, float* sum) {
+  branch.template for_each<4>([&](int row, int column, const Floats<4>& values) {
+    if (row >= a.steps) return;
+    const int64_t at = (place.first_token + row) * width + place.rank * 64 + column;
+    Floats<4> total = load_floats<4>(x + at);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) total.v[i] += to_float(to_element<T>(values.v[i]));
+    store_floats(sum + at, total);
+  });
+}
+
+/// Own columns of middle, from all columns of attention.
+template <class S, class Weights>
+__device__ __forceinline__ void project_out(const BlockForward& a, const BlockPlace& place, Weights& weights,
+                                            typename S::Element* shared) {
+  using T = typename S::Element;
+  copy_matrix<T, S::kRows, S::kWidth>(shared, static_cast<const T*>(a.attention) + place.first_token * S::kWidth,
+                                      S::kWidth, a.steps);
+  commit_copies();
+  typename S::OwnTile tile;
+  tile.start(static_cast<const T*>(a.out_bias), [&](int column) { return place.rank * 64 + column; });
+  wait_for_copies<0>();
+  __syncthreads();
+  add_product(tile, weights, shared, S::kWidth, S::kInputStride);
+  add_branch<T>(a, place, S::kWidth, tile, a.x, a.middle);
+}
+
+/// Own hidden units before and after GELU, from norm2 in shared memory. The sums pass through shared memory as f32, so
+/// that GELU is a loop with few instructions and rows are stored whole.
+template <class S, class Weights>
+__device__ __forceinline__ void project_up(const BlockForward& a, const BlockPlace& place, Weights& weights,
+                                           typename S::Element* shared) {
+  using T = typename S::Element;
+  constexpr int kGroup = 4, kGroups = S::kOwnHidden / kGroup;  // of units
+  typename S::UpTile tile;
+  tile.start(static_cast<const T*>(a.up_bias), [&](int unit) { return place.rank * S::kOwnHidden + unit; });
+  add_product(tile, weights, shared, S::kWidth, S::kInputStride);
+  __syncthreads();  // all warps have read norm2
+  float* const sums = reinterpret_cast<float*>(shared);
+  tile.template for_each<kGroup>([&](int row, int unit, const Floats<kGroup>& values) {
+    store_floats(sums + row * S::kSumStride + unit, values);
+  });
+  __syncthreads();
+#pragma unroll 2
+  for (int i = static_cast<int>(threadIdx.x); i < a.steps * kGroups; i += kBlockThreads) {
+    const int row = i / kGroups, unit = i % kGroups * kGroup;
+    const int64_t at = (place.first_token + row) * S::kHidden + place.rank * S::kOwnHidden + unit;
+    Floats<kGroup> values = load_floats<kGroup>(sums + row * S::kSumStride + unit);
+    store_floats(static_cast<T*>(a.up) + at, values);
+#pragma unroll
+    for (int e = 0; e < kGroup; ++e) values.v[e] = gelu_of(values.v[e]).value;
+    store_floats(static_cast<T*>(a.gelu) + at, values);
+  }
+}
+
+/// Own columns of the block's output, from all hidden units, of which two chunks are in shared memory.
+template <class S, class Weights>
+__device__ __forceinline__ void project_down(const BlockForward& a, const BlockPlace& place, Weights& weights,
+                                             typename S::Element* shared) {
+  using T = typename S::Element;
+  constexpr int kNumChunks = S::kHidden / S::kChunk;
+  const auto chunk_at = [&](int chunk) { return shared + chunk % 2 * S::kRows * S::kChunkStride; };
+  const auto copy_chunk = [&](int chunk) {
+    copy_matrix<T, S::kRows, S::kChunk>(
+        chunk_at(chunk), static_cast<const T*>(a.gelu) + place.first_token * S::kHidden + chunk * S::kChunk, S::kHidden,
+        a.steps);
+    commit_copies();
+  };
+  copy_chunk(0);
+  typename S::OwnTile tile;
+  tile.start(static_cast<const T*>(a.down_bias), [&](int column) { return place.rank * 64 + column; });
+#pragma unroll 1
+  for (int chunk = 0; chunk < kNumChunks; ++chunk) {
+    if (chunk + 1 < kNumChunks) {
+      copy_chunk(chunk + 1);
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    add_product(tile, weights, chunk_at(chunk), S::kChunk, S::kChunkStride);
+    __syncthreads();  // before the next copy into this chunk
+  }
+  add_branch<T>(a, place, S::kWidth, tile, a.middle, a.out);
+}
+
+/// The kernel, by clusters of S::kHeads blocks of kBlockThreads threads, one cluster per sequence.
+template <class S, class Math>
+__device__ __forceinline__ void block_forward_body(const BlockForward& a, std::byte* memory) {
+  using T = typename S::Element;
+  T* const shared = reinterpret_cast<T*>(memory);
+  const int rank = cluster_place().rank, sequence = static_cast<int>(blockIdx.x) / S::kHeads;
+  const BlockPlace place{rank, sequence, static_cast<int64_t>(sequence) * a.steps};
+  const auto own_row = [&](int column) { return rank * 64 + column; };
+  {
+    WeightStream<T, typename S::QkvTile, 2> weights(static_cast<const T*>(a.qkv_weight), S::kWidth, [&](int column) {
+      return column / 64 * S::kWidth + rank * 64 + column % 64;
+    });
+    normalise_rows<S>(a, place, a.x, a.gamma1, a.beta1, a.norm1, a.mean1, a.rstd1, shared);
+    __syncthreads();
+    project_qkv<S>(a, place, weights, shared);
+  }
+  attend<S, Math>(a, place, shared);
+  {
+    arrive_at_peers();
+    WeightStream<T, typename S::OwnTile, 2> weights(static_cast<const T*>(a.out_weight), S::kWidth, own_row);
+    wait_for_peers();  // attention of all heads
+    project_out<S>(a, place, weights, shared);
+  }
+  {
+    arrive_at_peers();
+    WeightStream<T, typename S::UpTile, S::kUpAhead> weights(static_cast<const T*>(a.up_weight), S::kWidth,
+                                                             [&](int unit) { return rank * S::kOwnHidden + unit; });
+    wait_for_peers();  // all columns of middle
+    normalise_rows<S>(a, place, a.middle, a.gamma2, a.beta2, a.norm2, a.mean2, a.rstd2, shared);
+    __syncthreads();
+    project_up<S>(a, place, weights, shared);
+  }
+  arrive_at_peers();
+  WeightStream<T, typename S::OwnTile, 4> weights(static_cast<const T*>(a.down_weight), S::kHidden, own_row);
+  wait_for_peers();  // all hidden units
+  project_down<S>(a, place, weights, shared);
+}
+
+}  // namespace amdahl
