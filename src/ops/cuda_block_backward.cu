@@ -6,11 +6,8 @@
 namespace amdahl {
 namespace {
 
-constexpr int kMostSharedBytes = 227 * 1024;
-
 template <class S>
-__global__ void __launch_bounds__(S::kMostThreads, 1)
-    block_backward_kernel(const __grid_constant__ BlockBackward a) {
+__global__ void __launch_bounds__(S::kMostThreads, 1) block_backward_kernel(const __grid_constant__ BlockBackward a) {
   extern __shared__ uint4 block_backward_memory[];
   let_successor_start();
   wait_for_predecessor();
@@ -30,24 +27,28 @@ void with_backward_shape(DType type, int64_t heads, const Use& use) {
 
 }  // namespace
 
-bool block_backward_applies(DType type, int64_t steps, int64_t heads) {
-  if (heads < 1 || heads > 4 || steps < 1 || steps > 128) return false;
-  bool fits = false;
-  with_backward_shape(type, heads, [&](auto shape) {
-    fits = shape.shared_bytes(shape.padded(static_cast<int>(steps))) <= kMostSharedBytes;
+size_t block_backward_shared_bytes(const BlockShape& s) {
+  constexpr int64_t kMostHeads = 4, kHead = 64, kMostSteps = BackwardShape<float, 1>::kMostRows;
+  if (s.heads < 1 || s.heads > kMostHeads || s.steps < 1 || s.steps > kMostSteps) return 0;
+  if (s.width != s.heads * kHead || s.hidden != 4 * s.width) return 0;
+  size_t bytes = 0;
+  with_backward_shape(s.type, s.heads, [&](auto shape) {
+    bytes = static_cast<size_t>(shape.shared_bytes(shape.padded(static_cast<int>(s.steps))));
   });
-  return fits;
+  return bytes;
 }
 
 void launch_block_backward(const KernelLaunch& launch, DType type, const BlockBackward& a) {
   if (a.sequences == 0 || a.steps == 0) return;
-  const RelaxedCapture relaxed;
   with_backward_shape(type, a.heads, [&](auto shape) {
     using S = decltype(shape);
     const int rows = S::padded(a.steps), bytes = S::shared_bytes(rows);
     auto* const kernel = block_backward_kernel<S>;
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.device_index,
-               "cudaFuncSetAttribute");
+    {
+      const RelaxedCapture relaxed;  // loads the kernel's code
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.device_index,
+                 "cudaFuncSetAttribute");
+    }
     launch_clusters(launch, kernel, a, int64_t{a.sequences} * S::kHeads, S::kHeads, static_cast<size_t>(bytes),
                     "block_backward_kernel", rows * S::kColumnWarps);
   });

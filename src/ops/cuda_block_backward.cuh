@@ -118,7 +118,7 @@ __device__ __forceinline__ void dense_gradients(const BackwardPlace<S>& p, const
   store_partials(p, sums);
   arrive_at_peers();
   float* const own = a.norm_partials + static_cast<int64_t>(p.sequence()) * 4 * S::kWidth;
-  const NormArrays arrays{a.middle,   a.mean2,    a.rstd2, a.gamma2, a.d_out, a.d_middle, own + 2 * S::kWidth,
+  const NormArrays arrays{a.middle,           a.mean2, a.rstd2, a.gamma2, a.d_out, a.d_middle, own + 2 * S::kWidth,
                           own + 3 * S::kWidth};
   NormRows<S> norm(p, arrays);
   norm.load();
@@ -137,7 +137,7 @@ __device__ __forceinline__ void attention_gradients(const BackwardPlace<S>& p, c
   using Element = typename S::Element;
   const AttentionGradient<S> attention(p, a);
   const QkvRing<S> qkv(p, static_cast<const Element*>(a.qkv_weight) + p.rank * S::kHead * S::kWidth, S::kWidth,
-                         S::kWidth);
+                       S::kWidth);
   {
     HeadSums sums = {};
     out.multiply(sums, p.region(), S::kStride);

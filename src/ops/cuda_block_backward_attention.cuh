@@ -75,9 +75,10 @@ class AttentionGradient {
   }
   /// The gradient of the head's output, from a warp's sums.
   __device__ __forceinline__ void store_d_out(const HeadSums& sums) const {
-    for_each_pair(sums, p_.first_row(), p_.column_warp() * 16, p_.lane(), [&](int row, int column, const Floats<2>& pair) {
-      store_floats(d_out() + row * S::kHeadStride + column, pair);
-    });
+    for_each_pair(sums, p_.first_row(), p_.column_warp() * 16, p_.lane(),
+                  [&](int row, int column, const Floats<2>& pair) {
+                    store_floats(d_out() + row * S::kHeadStride + column, pair);
+                  });
   }
 
  private:
@@ -175,10 +176,11 @@ class AttentionGradient {
     });
   }
   __device__ __forceinline__ void store_part(int part, const HeadSums& sums, float factor) const {
-    for_each_pair(sums, p_.first_row(), part * S::kHead + p_.column_warp() * 16, p_.lane(),
-                  [&](int row, int column, const Floats<2>& pair) {
-                    store_floats(d_qkv() + row * S::kQkvStride + column, Floats<2>{{pair.v[0] * factor, pair.v[1] * factor}});
-                  });
+    for_each_pair(
+        sums, p_.first_row(), part * S::kHead + p_.column_warp() * 16, p_.lane(),
+        [&](int row, int column, const Floats<2>& pair) {
+          store_floats(d_qkv() + row * S::kQkvStride + column, Floats<2>{{pair.v[0] * factor, pair.v[1] * factor}});
+        });
   }
 
   const BackwardPlace<S>& p_;

@@ -114,8 +114,8 @@ __device__ __forceinline__ void store_sequence(const BackwardPlace<S>& p, const 
 
 /// Calls use(row, column, pair) for each pair of neighbouring sums of a warp.
 template <int kRows, int kColumns, class Use>
-__device__ __forceinline__ void for_each_pair(const float (&c)[kRows][kColumns][4], int first_row, int first_column, int lane,
-                                              const Use& use) {
+__device__ __forceinline__ void for_each_pair(const float (&c)[kRows][kColumns][4], int first_row, int first_column,
+                                              int lane, const Use& use) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -142,8 +142,8 @@ class WeightRing {
 #pragma unroll
     for (int stage = 0; stage < S::kStages - 1; ++stage) copy_stage(stage);
   }
-  /// Called by the whole block after start; what it wrote to A before is visible. At the end nobody reads A or the ring,
-  /// and all copies have arrived.
+  /// Called by the whole block after start; what it wrote to A before is visible. At the end nobody reads A or the
+  /// ring, and all copies have arrived.
   __device__ __forceinline__ void multiply(Sums& sums, const Element* a, int a_stride) const {
     for (int stage = 0; stage < kNumStages; ++stage) {
       wait_for_copies<S::kStages - 2>();

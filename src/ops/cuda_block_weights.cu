@@ -19,7 +19,6 @@ __global__ void __launch_bounds__(WeightTile<Element>::kThreads, WeightTile<Elem
 }  // namespace
 
 void launch_weight_gradients(const KernelLaunch& launch, DType type, const WeightGradients& a) {
-  const RelaxedCapture relaxed;
   const int cluster = weight_blocks_per_tile(a, launch.num_sms);
   const int sums = a.parts > 0 ? static_cast<int>(num_blocks(int64_t{kColumnResults} * a.result_width, 32)) : 0;
   const int blocks = weight_tiles(a) * cluster + (sums + cluster - 1) / cluster * cluster;
@@ -28,8 +27,11 @@ void launch_weight_gradients(const KernelLaunch& launch, DType type, const Weigh
     using Element = typename decltype(element)::type;
     constexpr int kBytes = WeightTile<Element>::kSharedBytes;
     auto* const kernel = block_weights_kernel<Element>;
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), launch.device_index,
-               "cudaFuncSetAttribute");
+    {
+      const RelaxedCapture relaxed;  // loads the kernel's code
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), launch.device_index,
+                 "cudaFuncSetAttribute");
+    }
     launch_clusters(launch, kernel, a, blocks, cluster, kBytes, "block_weights_kernel", WeightTile<Element>::kThreads);
   });
 }

@@ -1,5 +1,5 @@
-// Device code of grouped weight gradients: one launch computes several products dw[out,in] = dy[tokens,out]^T x[tokens,in]
-// and the sums of dy's columns.
+// Device code of grouped weight gradients: one launch computes several products dw[out,in] = dy[tokens,out]^T
+// x[tokens,in] and the sums of dy's columns.
 //
 // A cluster computes one tile of one dw. Its blocks divide the tokens, and add their partial tiles through distributed
 // shared memory in the order of their ranks: reruns are bit-equal. A last part of the grid finishes column sums whose
@@ -20,10 +20,10 @@ struct WeightTile {
   static constexpr int kOut = kWeightTileOut, kIn = kWeightTileIn;
   static constexpr int kWarps = 8, kThreads = 32 * kWarps, kWarpsOut = 2, kWarpsIn = 4;
   static constexpr int kRowTiles = kOut / kWarpsOut / 16, kColumnTiles = kIn / kWarpsIn / 8;  // of mma, per warp
-  static constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element));                      // elements of a copy
+  static constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element));                       // elements of a copy
   static constexpr int kTokens = 4 * kPer16, kStages = 4;
   static constexpr int kBlocksPerSm = sizeof(Element) == 2 ? 2 : 1;  // as registers allow
-  static constexpr int kInThreads = 192, kOutThreads = 48;  // that copy x, and dy
+  static constexpr int kInThreads = 192, kOutThreads = 48;           // that copy x, and dy
   static constexpr int kPad = 8;  // neither ldmatrix nor 32-bit loads of a fragment have bank conflicts
   static constexpr int kOutStride = kOut + kPad, kInStride = kIn + kPad;
   static constexpr int kStageElements = kTokens * (kOutStride + kInStride);
@@ -126,11 +126,11 @@ template <class T, class Element>
 __device__ __forceinline__ void sum_weight_stages(WeightSums<T>& sums, Element* stages, const WeightPlace& p,
                                                   int tokens) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int own_out = warp / T::kWarpsIn * (T::kOut / T::kWarpsOut), own_in = warp % T::kWarpsIn * (T::kIn / T::kWarpsIn);
+  const int own_out = warp / T::kWarpsIn * (T::kOut / T::kWarpsOut),
+            own_in = warp % T::kWarpsIn * (T::kIn / T::kWarpsIn);
   const bool sums_columns = p.product.dbias && p.first_in == 0 && own_in == 0;
   const auto copy_stage = [&](int number) {
-    if (number < p.end)
-      copy_weight_stage<T>(stages + number % T::kStages * T::kStageElements, p, number, tokens);
+    if (number < p.end) copy_weight_stage<T>(stages + number % T::kStages * T::kStageElements, p, number, tokens);
     commit_copies();
   };
   for (int ahead = 0; ahead < T::kStages - 1; ++ahead) copy_stage(p.begin + ahead);

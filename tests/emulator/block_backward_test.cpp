@@ -4,7 +4,7 @@
 
 #include "block_arrays.h"
 #include "ops/cuda_block_backward.cuh"
-#include "reference_sequence.h"
+#include "reference_block.h"
 
 namespace amdahl {
 namespace {
@@ -159,15 +159,15 @@ BackwardResults run_backward(BackwardInputs<Element>& in, const BackwardCase& c,
 }
 
 void expect_close(const BackwardResults& got, const BackwardResults& want, double limit) {
-  using emulator::relative_error;
-  EXPECT_LT(relative_error(got.d_up, want.d_up), limit);
-  EXPECT_LT(relative_error(got.d_middle, want.d_middle), limit);
-  EXPECT_LT(relative_error(got.d_qkv, want.d_qkv), limit);
-  EXPECT_LT(relative_error(got.norm_sums, want.norm_sums), limit);
-  EXPECT_LT(relative_error(got.dx, want.dx), limit);
+  using test::reference::distance;
+  EXPECT_LT(distance(got.d_up, want.d_up), limit);
+  EXPECT_LT(distance(got.d_middle, want.d_middle), limit);
+  EXPECT_LT(distance(got.d_qkv, want.d_qkv), limit);
+  EXPECT_LT(distance(got.norm_sums, want.norm_sums), limit);
+  EXPECT_LT(distance(got.dx, want.dx), limit);
   if (got.d_out_typed.empty()) return;
   EXPECT_EQ(got.d_out_typed, want.d_out_typed);
-  EXPECT_LT(relative_error(got.d_middle_typed, want.d_middle_typed), limit);
+  EXPECT_LT(distance(got.d_middle_typed, want.d_middle_typed), limit);
 }
 
 /// With several orders of threads: a missing barrier makes their results differ.

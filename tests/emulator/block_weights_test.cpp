@@ -39,8 +39,9 @@ struct Expected {
 };
 Expected expect_product(const ProductShape& shape, int tokens, uint64_t seed, float before) {
   const auto out = static_cast<size_t>(shape.out), in = static_cast<size_t>(shape.in);
-  Expected e{small_integers(static_cast<size_t>(tokens) * out, seed), small_integers(static_cast<size_t>(tokens) * in, seed + 1),
-             std::vector<float>(out * in, before), std::vector<float>(out, before)};
+  Expected e{small_integers(static_cast<size_t>(tokens) * out, seed),
+             small_integers(static_cast<size_t>(tokens) * in, seed + 1), std::vector<float>(out * in, before),
+             std::vector<float>(out, before)};
   for (size_t token = 0; token < static_cast<size_t>(tokens); ++token)
     for (size_t o = 0; o < out; ++o) {
       const float dy = e.dy[token * out + o];
@@ -63,9 +64,12 @@ void check(const WeightCase& c, bool accumulate, uint64_t seed) {
     inputs.push_back(typed<Element>(expected.back().x));
     results.emplace_back(expected.back().dw.size(), unset);
     results.emplace_back(expected.back().dbias.size(), unset);
-    a.products[a.num_products++] = {inputs[inputs.size() - 2].data(), inputs.back().data(),
+    a.products[a.num_products++] = {inputs[inputs.size() - 2].data(),
+                                    inputs.back().data(),
                                     results[results.size() - 2].data(),
-                                    shape.has_bias ? results.back().data() : nullptr, shape.out, shape.in};
+                                    shape.has_bias ? results.back().data() : nullptr,
+                                    shape.out,
+                                    shape.in};
   }
   const size_t sum_columns = static_cast<size_t>(kColumnResults) * static_cast<size_t>(c.result_width);
   const std::vector<float> partials = small_integers(static_cast<size_t>(c.parts) * sum_columns, 99);

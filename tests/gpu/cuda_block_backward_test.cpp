@@ -1,6 +1,4 @@
 // Kernels of the gradients of transformer blocks against the separate operations on the same GPU.
-#include <functional>
-
 #include "typed_support.h"
 
 namespace amdahl {
@@ -66,12 +64,11 @@ class BlockGradientCase {
     if (!is_f32()) ops_.matmul().convert(stream_, d_out.data(), narrow.data(), type_, n), own = narrow.data();
     input_gradient(own, width, down_weight, 4 * width, d_up.data(), up.data());
     input_gradient(d_up.data(), 4 * width, up_weight, width, narrow.data());
-    norm_gradient(narrow, middle, gamma2, mean2, rstd2, d_out, d_middle, typed_middle.data(),
-                  sums.data() + 2 * width);
+    norm_gradient(narrow, middle, gamma2, mean2, rstd2, d_out, d_middle, typed_middle.data(), sums.data() + 2 * width);
     own = is_f32() ? d_middle.data() : typed_middle.data();
     input_gradient(own, width, out_weight, width, narrow.data());
-    ops_.attention().attention_backward(stream_, {attention_shape(), qkv.data(), attention.data(), log_sums.data(),
-                                                  narrow.data(), d_qkv.data()});
+    ops_.attention().attention_backward(
+        stream_, {attention_shape(), qkv.data(), attention.data(), log_sums.data(), narrow.data(), d_qkv.data()});
     input_gradient(d_qkv.data(), 3 * width, qkv_weight, width, narrow.data());
     norm_gradient(narrow, x, gamma1, mean1, rstd1, d_middle, dx, nullptr, sums.data());
     return {d_up.get(), d_middle.get(), d_qkv.get(), dx.get(), sums.get()};
@@ -101,17 +98,16 @@ class BlockGradientCase {
                                              .width = width});
   }
   void input_gradient(const void* dy, int64_t out, TypedArray& weight, int64_t in, void* to, void* gelu_of = nullptr) {
-    ops_.matmul().matmul(stream_,
-                         {.a = dy,
-                          .b = weight.data(),
-                          .c = to,
-                          .m = tokens,
-                          .n = in,
-                          .k = out,
-                          .type = type_,
-                          .c_type = type_,
-                          .epilogue = gelu_of ? MatMulEpilogue::gelu_gradient : MatMulEpilogue::none,
-                          .aux = gelu_of});
+    ops_.matmul().matmul(stream_, {.a = dy,
+                                   .b = weight.data(),
+                                   .c = to,
+                                   .m = tokens,
+                                   .n = in,
+                                   .k = out,
+                                   .type = type_,
+                                   .c_type = type_,
+                                   .epilogue = gelu_of ? MatMulEpilogue::gelu_gradient : MatMulEpilogue::none,
+                                   .aux = gelu_of});
   }
   void norm_gradient(TypedArray& dy, GpuArray<float>& of, GpuArray<float>& gamma, GpuArray<float>& mean,
                      GpuArray<float>& rstd, GpuArray<float>& residual, GpuArray<float>& to, void* to_typed,
@@ -167,9 +163,9 @@ class CudaBlockGradients : public TypedOpsTest {
 
 TEST_P(CudaBlockGradients, EqualThoseOfSeparateOperations) {
   // The preset; rows without steps; every number of heads; more clusters than the GPU holds at once.
-  const std::vector<GradientSize> sizes = {{8, 96, 3, true},    {3, 37, 1, true},     {2, 128, 4, true},
-                                           {2, 97, 2, false},   {1, 1, 3, true},      {300, 16, 3, false},
-                                           {64, 96, 3, false},  {5, 64, 4, true},     {1024, 96, 3, true}};
+  const std::vector<GradientSize> sizes = {{8, 96, 3, true},   {3, 37, 1, true}, {2, 128, 4, true},
+                                           {2, 97, 2, false},  {1, 1, 3, true},  {300, 16, 3, false},
+                                           {64, 96, 3, false}, {5, 64, 4, true}, {1024, 96, 3, true}};
   // bf16 and f16 round at about ten places, by half a unit at most; tf32 has the significand of f16, in each operand.
   const double limit = 2 * (type() == DType::bf16 ? 0x1p-8 : 0x1p-11) * (type() == DType::f32 ? 2 : 1);
   int supported = 0;
@@ -224,8 +220,8 @@ TEST_P(CudaBlockGradients, GroupedWeightGradients) {
         const std::vector<float> old = integers(int64_t{p.out} * p.in, seed + 2), old_bias = integers(p.out, seed + 3);
         dw.push_back(floats(old)), want_dw.push_back(floats(old));
         dbias.push_back(floats(old_bias)), want_dbias.push_back(floats(old_bias));
-        a.products[a.num_products++] = {dy.back().data(), x.back().data(), dw.back().data(), dbias.back().data(),
-                                        p.out, p.in};
+        a.products[a.num_products++] = {dy.back().data(),    x.back().data(), dw.back().data(),
+                                        dbias.back().data(), p.out,           p.in};
         ops->matmul().matmul(*stream, {.a = dy.back().data(),
                                        .b = x.back().data(),
                                        .c = want_dw.back().data(),
