@@ -52,12 +52,12 @@ struct Warp {
 };
 
 struct Block {
-  Block(int number, int threads, size_t shared_bytes) : index(number), shared(shared_bytes) {
+  Block(int number, int threads, size_t shared_bytes) : index(number), running(threads), shared(shared_bytes) {
     barrier.count = threads;
     warps.resize(static_cast<size_t>((threads + kWarpLanes - 1) / kWarpLanes));
     for (Warp& warp : warps) warp.barrier.count = kWarpLanes;
   }
-  int index;
+  int index, running;  // threads that have not ended
   GuardedMemory shared;
   Barrier barrier;
   std::vector<Warp> warps;
@@ -92,6 +92,8 @@ struct Cluster {
   uint64_t phase = 0;
   std::vector<Fiber*> waiting;  // at the cluster's barrier
   std::mt19937_64 random;
+  uint64_t turns = 0;
+  int late = 0;  // a block, or a warp after the blocks
   std::exception_ptr failure;
   jmp_buf caller = {};
 };
@@ -105,9 +107,26 @@ Cluster* cluster = nullptr;
 
 void fiber_main();
 
+/// Whether a fiber belongs to the block, or the warp of all blocks, that lags behind at present.
+bool lags(const Fiber& fiber) {
+  const int warp = fiber.thread / kWarpLanes, num_blocks = static_cast<int>(cluster->blocks.size());
+  return cluster->late < num_blocks ? fiber.block == cluster->blocks[static_cast<size_t>(cluster->late)].get()
+                                    : warp == cluster->late - num_blocks;
+}
+
+/// A fiber drawn at random; those that lag only if few others are ready. A missing barrier shows when what it should
+/// wait for is late.
 Fiber* take_next() {
   std::vector<Fiber*>& ready = cluster->ready;
-  if (cluster->launch->seed != 0) std::swap(ready[cluster->random() % ready.size()], ready.back());
+  if (cluster->launch->seed != 0) {
+    constexpr uint64_t kTurns = 4096;  // until others lag
+    constexpr int kDraws = 16;
+    const auto choices = cluster->blocks.size() + static_cast<size_t>(cluster->launch->threads / kWarpLanes);
+    if (cluster->turns++ % kTurns == 0) cluster->late = static_cast<int>(cluster->random() % choices);
+    size_t drawn = cluster->random() % ready.size();
+    for (int draw = 1; draw < kDraws && lags(*ready[drawn]); ++draw) drawn = cluster->random() % ready.size();
+    std::swap(ready[drawn], ready.back());
+  }
   Fiber* const next = ready.back();
   ready.pop_back();
   return next;
@@ -172,6 +191,8 @@ void fiber_main() {
     if (cluster->current->arrived_at_cluster) fail("a thread ends between arrival and wait at the cluster's barrier");
     if (!cluster->current->open_group.empty() || !cluster->current->groups.empty())
       fail("a thread ends without waiting for its copies");
+    Block& block = *cluster->current->block;  // peers may not read the memory of a block that has left
+    if (--block.running == 0) std::memset(block.shared.data(), 0xff, block.shared.bytes());
   } catch (...) {
     cluster->failure = std::current_exception();
   }
