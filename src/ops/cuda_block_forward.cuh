@@ -44,8 +44,8 @@ struct BlockForwardSizes {
   using QkvTile = WarpTile<kRows, 2, 3>;
   using OwnTile = WarpTile<kRows, 2, 1>;  // of the residual stream's own columns
   using UpTile = WarpTile<kRows, 1, 2>;
-  /// Steps of k that the out product loads beforehand: all of them for elements of 16 bits.
-  static constexpr int kOutAhead = sizeof(T) == 2 ? kWidth / kStepElements<T> : 4;
+  /// Steps of k that the out product loads beforehand: all of them, or as far as registers last.
+  static constexpr int kOutAhead = kRowTiles > 6 ? 2 : sizeof(T) == 2 ? kWidth / kStepElements<T> : 4;
   static_assert(QkvTile::kFeatures == 3 * kBlockHeadWidth && OwnTile::kFeatures == kBlockHeadWidth &&
                 UpTile::kFeatures == kOwnHidden);
 };
@@ -63,7 +63,7 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
                                                const float* gamma, const float* beta, void* kept, float* mean,
                                                float* rstd, typename S::Element* to) {
   using T = typename S::Element;
-  constexpr int kTogether = 4;  // rows whose loads are under way at the same time
+  constexpr int kTogether = S::kRowTiles > 6 ? 2 : 4;  // rows whose loads are under way, as far as registers last
   constexpr float kShare = 1.0f / S::kWidth;
   static_assert(S::kRows % (kTogether * kBlockWarps) == 0, "warps have equally many rows");
   const int lane = lane_index(), warp = warp_index();
