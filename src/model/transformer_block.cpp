@@ -2,53 +2,12 @@
 // and a normalisation before it (GPT-2) or after it (BERT).
 //
 // The residual stream and its gradient are f32; GEMMs and attention read and write the compute type.
+#include "model/block_memory.h"
 #include "model/coarse_layer.h"
+#include "model/fused_block.h"
 
 namespace amdahl {
 namespace {
-
-enum Parameter : size_t {
-  kNorm1Weight,
-  kNorm1Bias,
-  kQkvWeight,
-  kQkvBias,
-  kOutWeight,
-  kOutBias,
-  kNorm2Weight,
-  kNorm2Bias,
-  kUpWeight,
-  kUpBias,
-  kDownWeight,
-  kDownBias
-};
-
-/// What forward keeps for backward; `steps` x rows of each. Under sequence parallelism a rank has its own tokens of
-/// what enters and leaves normalisations and additions, and all tokens between the GEMMs of a branch.
-struct Saved {
-  void* norm1;      // [units] input of the qkv GEMM; post-norm: the block's input
-  void* qkv;        // [3 units]
-  void* attention;  // [units]
-  void* norm2;      // [units] input of the up GEMM
-  void* up;         // [4 units] before GELU
-  void* gelu;       // [4 units]
-  float* middle;    // [units] what the second normalisation (pre-norm) or the first (post-norm) reads
-  float* last;      // [units] post-norm: what the second normalisation reads
-  float* residual;  // [units] post-norm: output of the first normalisation in f32
-  float *mean1, *rstd1, *mean2, *rstd2;
-  float* log_sums;  // [heads]
-};
-
-/// Temporary gradients of one backward.
-struct BlockGradients {
-  void* branch;   // [units] of a branch's output, in the compute type
-  void* narrow;   // [units] of a GEMM's input
-  void* wide;     // [4 units] of the up GEMM's output, or [3 units] of q, k, v
-  float* middle;  // [units] of the residual stream between the branches
-  float* unused;  // [units] in place of an input gradient that nobody wants
-  // Where tokens are divided:
-  void* gathered;  // [units] all tokens of a GEMM's input
-  float* sums;     // [4, units] gradients of the normalisations, from this rank's tokens
-};
 
 class TransformerBlock final : public CoarseLayer {
  public:
@@ -57,7 +16,8 @@ class TransformerBlock final : public CoarseLayer {
         width_(context.spec.units),
         steps_(context.input[0]),
         attended_(width_ / place().size),
-        hidden_(4 * attended_) {}
+        hidden_(4 * attended_),
+        fused_(make_fused(context)) {}
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);
@@ -76,6 +36,7 @@ class TransformerBlock final : public CoarseLayer {
     const TokenPart tokens = input_tokens(rows.rows);
     const int64_t n = tokens.own();
     const auto [saved, g] = memory_of(state, tokens);
+    if (fused_.has_forward()) return fused_.forward(stream, rows.rows, {input, state.out(), saved, block_parameters()});
     if (spec().post_norm) return compute_post_norm(stream, rows.rows, input, state, saved, g);
     normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
     const void* branch = attention_branch(stream, rows.rows, saved, g);
@@ -85,7 +46,7 @@ class TransformerBlock final : public CoarseLayer {
   }
 
   /// What forward did not keep.
-  void compute_again(Stream& stream, int64_t batch, const float* input, const Saved& saved,
+  void compute_again(Stream& stream, int64_t batch, const float* input, const BlockSaved& saved,
                      const BlockGradients& g) const {
     const TokenPart tokens = input_tokens(batch);
     const int64_t n = tokens.own();
@@ -122,6 +83,9 @@ class TransformerBlock final : public CoarseLayer {
     const TokenPart tokens = input_tokens(rows.rows);
     const int64_t n = tokens.own();
     const auto [saved, g] = memory_of(state, tokens);
+    if (fused_.has_backward())
+      return fused_.backward(stream, rows.rows,
+                             {input, state.d_out(), d_input, saved, g, block_parameters(), accumulate});
     compute_again(stream, rows.rows, input, saved, g);
     float* dx = d_input ? d_input : g.unused;
     void* const typed = tokens.mine(g.branch, width_, type());  // of this rank's tokens, as is `narrow`
@@ -142,6 +106,20 @@ class TransformerBlock final : public CoarseLayer {
   }
 
  private:
+  /// Only whole blocks that normalise before their branches and keep all that backward reads.
+  FusedBlock make_fused(const LayerContext& context) const {
+    if (context.spec.post_norm || context.tensor || context.tokens || context.recompute != Recompute::none)
+      return FusedBlock(context.ops);
+    return {context.ops, {0, steps_, heads(), width_, hidden_, context.spec.causal, type()}};
+  }
+  BlockParameters block_parameters() const {
+    BlockParameters parameters;
+    for (size_t i = 0; i < kNumBlockParameters; ++i) {
+      parameters.f32[i] = tensor(i);
+      parameters.typed[i] = typed(i);
+    }
+    return parameters;
+  }
   BlockGradients take_gradients(ScratchParts& parts, const TokenPart& tokens) const {
     BlockGradients g{};
     g.branch = parts.take(tokens.gathered() * width_, type());
@@ -149,6 +127,10 @@ class TransformerBlock final : public CoarseLayer {
     g.wide = parts.take(tokens.all() * hidden_, type());
     g.middle = parts.floats(tokens.each() * width_);
     g.unused = parts.floats(tokens.each() * width_);
+    if (fused_.has_backward()) {
+      g.qkv = parts.take(tokens.all() * 3 * width_, type());
+      g.norm_partials = parts.floats(tokens.all() / steps_ * 4 * width_);
+    }
     if (!tokens.is_divided()) return g;
     g.gathered = parts.take(tokens.gathered() * width_, type());
     g.sums = parts.floats(4 * width_);
@@ -156,12 +138,12 @@ class TransformerBlock final : public CoarseLayer {
   }
 
   /// What backward reads: kept per micro-batch, or in the shared scratch where it is computed again.
-  Saved take_saved(ScratchParts& kept, ScratchParts& shared, const TokenPart& tokens) const {
+  BlockSaved take_saved(ScratchParts& kept, ScratchParts& shared, const TokenPart& tokens) const {
     const int64_t n = tokens.each(), all = tokens.all();
     const Recompute recompute = context().recompute;
     ScratchParts& attention = recompute == Recompute::block ? shared : kept;
     ScratchParts& others = recompute == Recompute::none ? kept : shared;
-    Saved saved{};
+    BlockSaved saved{};
     saved.qkv = attention.take(all * 3 * attended_, type());
     saved.attention = attention.take(all * attended_, type());
     saved.middle = attention.floats(n * width_);
@@ -175,16 +157,16 @@ class TransformerBlock final : public CoarseLayer {
     saved.gelu = others.take(all * hidden_, type());
     return saved;
   }
-  std::pair<Saved, BlockGradients> memory_of(const LayerState& state, const TokenPart& tokens) const {
+  std::pair<BlockSaved, BlockGradients> memory_of(const LayerState& state, const TokenPart& tokens) const {
     ScratchParts kept(state.saved.empty() ? nullptr : state.saved[0]->as<std::byte>());
     ScratchParts shared(context().scratch.data());
     const BlockGradients gradients = take_gradients(shared, tokens);
     return {take_saved(kept, shared, tokens), gradients};
   }
-  const void* up_input(const Saved& saved) const {
+  const void* up_input(const BlockSaved& saved) const {
     return spec().post_norm && computes_in_f32() ? saved.residual : saved.norm2;
   }
-  void take_input(Stream& stream, int64_t n, const float* input, const Saved& saved) const {
+  void take_input(Stream& stream, int64_t n, const float* input, const BlockSaved& saved) const {
     if (computes_in_f32())
       context().device.copy_within(stream, saved.norm1, input, static_cast<size_t>(n * width_) * sizeof(float));
     else
@@ -309,20 +291,21 @@ class TransformerBlock final : public CoarseLayer {
   }
 
   /// Both return the branch's output, of this rank's tokens, in g.branch.
-  const void* attention_branch(Stream& stream, int64_t batch, const Saved& saved, const BlockGradients& g) const {
+  const void* attention_branch(Stream& stream, int64_t batch, const BlockSaved& saved, const BlockGradients& g) const {
     const TokenPart tokens = input_tokens(batch);
     const void* const x = tokens.gather(stream, saved.norm1, g.gathered, width_, type());
     linear(stream, tokens.all(), x, width_, kQkvWeight, 3 * attended_, saved.qkv);
     ops().attention().attention_forward(stream, {attention_shape(batch), saved.qkv, saved.attention, saved.log_sums});
     return joined(stream, tokens, saved.attention, attended_, kOutWeight, g.branch);
   }
-  const void* mlp_branch(Stream& stream, const TokenPart& tokens, const Saved& saved, const BlockGradients& g) const {
+  const void* mlp_branch(Stream& stream, const TokenPart& tokens, const BlockSaved& saved,
+                         const BlockGradients& g) const {
     const void* const x = tokens.gather(stream, up_input(saved), g.gathered, width_, type());
     linear(stream, tokens.all(), x, width_, kUpWeight, hidden_, saved.gelu, saved.up);
     return joined(stream, tokens, saved.gelu, hidden_, kDownWeight, g.branch);
   }
   /// From the gradient of the branch's output, of this rank's tokens, to g.narrow, that of its input.
-  void mlp_gradients(Stream& stream, const TokenPart& tokens, const Saved& saved, const BlockGradients& g,
+  void mlp_gradients(Stream& stream, const TokenPart& tokens, const BlockSaved& saved, const BlockGradients& g,
                      const void* own, bool accumulate) const {
     const int64_t n = tokens.all();
     const void* const d_out = tokens.gather(stream, own, g.branch, width_, type());
@@ -334,8 +317,8 @@ class TransformerBlock final : public CoarseLayer {
     input_gradient(stream, n, g.wide, hidden_, kUpWeight, width_, g.narrow);
     sum_branch(stream, tokens, g.narrow);
   }
-  void attention_gradients(Stream& stream, int64_t batch, const Saved& saved, const BlockGradients& g, const void* own,
-                           bool accumulate) const {
+  void attention_gradients(Stream& stream, int64_t batch, const BlockSaved& saved, const BlockGradients& g,
+                           const void* own, bool accumulate) const {
     const TokenPart tokens = input_tokens(batch);
     const int64_t n = tokens.all();
     const void* const d_out = tokens.gather(stream, own, g.branch, width_, type());
@@ -349,7 +332,7 @@ class TransformerBlock final : public CoarseLayer {
     sum_branch(stream, tokens, g.narrow);
   }
 
-  void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, const Saved& saved,
+  void compute_post_norm(Stream& stream, int64_t batch, const float* input, LayerState& state, const BlockSaved& saved,
                          const BlockGradients& g) const {
     const TokenPart tokens = input_tokens(batch);
     const int64_t n = tokens.own();
@@ -362,7 +345,7 @@ class TransformerBlock final : public CoarseLayer {
     normalise(stream, n, saved.residual, branch, saved.last, kNorm2Weight, state.out(), DType::f32, saved.mean2,
               saved.rstd2);
   }
-  void post_norm_gradients(Stream& stream, int64_t batch, const LayerState& state, const Saved& saved,
+  void post_norm_gradients(Stream& stream, int64_t batch, const LayerState& state, const BlockSaved& saved,
                            const BlockGradients& g, float* dx, bool accumulate) const {
     const TokenPart tokens = input_tokens(batch);
     const int64_t n = tokens.own();
@@ -380,6 +363,7 @@ class TransformerBlock final : public CoarseLayer {
 
   int64_t width_, steps_;
   int64_t attended_, hidden_;  // width of the heads, and hidden units, that are held here
+  FusedBlock fused_;
 };
 
 }  // namespace

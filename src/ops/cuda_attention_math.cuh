@@ -8,12 +8,7 @@
 // are.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <cstdint>
-#include <type_traits>
-
+#include "ops/cuda_instructions.cuh"
 #include "ops/cuda_mma.cuh"
 
 namespace amdahl {
@@ -21,12 +16,6 @@ namespace amdahl {
 /// Rows of matrices in shared memory are kRowPad elements apart beyond their width, so that neither product has bank
 /// conflicts.
 inline constexpr int kRowPad = 8;
-
-__device__ __forceinline__ void mma_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 /// f32 operands. kExact: each product is three of tf32 parts, summed apart from the accumulator, because the tensor
 /// cores truncate their sums; the result is about as exact as f32 arithmetic. Else operands are rounded to tf32.
@@ -124,40 +113,6 @@ struct HalfMath {
   static __device__ __forceinline__ int tile_row(int lane, int j, int e) { return 8 * j + 2 * (lane % 4) + e; }
   static __device__ __forceinline__ int out_column(int lane, int j, int e) { return 8 * j + 2 * (lane % 4) + e; }
 
-  static __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    if constexpr (std::is_same_v<T, __half>)
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    else
-      asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-  static __device__ __forceinline__ uint32_t pack(float low, float high) {
-    uint32_t packed;
-    if constexpr (std::is_same_v<T, __half>)
-      asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    else
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-  }
-  /// Four 8x8 matrices; lane 8i + r gives the address of row r of matrix i.
-  static __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const T* row) {
-    const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-  }
-  static __device__ __forceinline__ void load_transposed(uint32_t (&r)[4], const T* row) {
-    const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-  }
-
   template <int kWidth, int kN>
   static __device__ __forceinline__ void along(float (&w)[kN][4], const T* own, const T* tile) {
     constexpr int kStride = kWidth + kRowPad;
@@ -172,8 +127,8 @@ struct HalfMath {
       for (int j = 0; j < kN; j += 2) {
         uint32_t b[4];  // of columns slots 8j and 8j + 8
         load_matrices(b, tile_at + 8 * j * kStride + d);
-        multiply(w[j], a, b[0], b[1]);
-        multiply(w[j + 1], a, b[2], b[3]);
+        mma_half<T>(w[j], a, b[0], b[1]);
+        mma_half<T>(w[j + 1], a, b[2], b[3]);
       }
     }
   }
@@ -185,14 +140,14 @@ struct HalfMath {
     const T* tile_at = tile + lane % 16 * kStride + lane / 16 * 8;
 #pragma unroll
     for (int j = 0; j < kN; j += 2) {
-      const uint32_t a[4] = {pack(w[j][0], w[j][1]), pack(w[j][2], w[j][3]), pack(w[j + 1][0], w[j + 1][1]),
-                             pack(w[j + 1][2], w[j + 1][3])};
+      const uint32_t a[4] = {pack_pair<T>(w[j][0], w[j][1]), pack_pair<T>(w[j][2], w[j][3]),
+                             pack_pair<T>(w[j + 1][0], w[j + 1][1]), pack_pair<T>(w[j + 1][2], w[j + 1][3])};
 #pragma unroll
       for (int c = 0; c < kWidth / 8; c += 2) {
         uint32_t b[4];  // of columns 8c and 8c + 8
         load_transposed(b, tile_at + 8 * j * kStride + 8 * c);
-        multiply(out[c], a, b[0], b[1]);
-        multiply(out[c + 1], a, b[2], b[3]);
+        mma_half<T>(out[c], a, b[0], b[1]);
+        mma_half<T>(out[c + 1], a, b[2], b[3]);
       }
     }
   }

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "ops/cuda_attention.h"
-#include "ops/cuda_attention_math.cuh"
+#include "ops/cuda_attention_rows.cuh"
 #include "ops/cuda_exp2.cuh"
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_reduce.cuh"
@@ -16,7 +16,7 @@
 
 namespace amdahl {
 
-inline constexpr int kOwnRows = 64, kWarpRows16 = 16, kAttentionThreads = 128;
+inline constexpr int kOwnRows = 64, kAttentionThreads = 128;
 
 /// Sizes of the tiles of a head width, which is padded with zeros to kWidth.
 template <class Math, int kWidth>
@@ -62,23 +62,6 @@ inline AttentionPlace place_of(const AttentionShape& s) {
           scale * kLog2E};
 }
 
-/// Starts a copy of 16 bytes into shared memory, or of zeros.
-__device__ __forceinline__ void copy16(void* to, const void* from, bool inside) {
-  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(inside ? 16 : 0) : "memory");
-}
-__device__ __forceinline__ void copy4(void* to, const void* from, bool inside) {
-  const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(inside ? 4 : 0) : "memory");
-}
-/// Ends a group of copies.
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits for all groups but the last kPending of this thread.
-template <int kPending>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-
 /// Starts copying kRows rows from `first` on into a tile; rows past the steps and columns past the width become zeros.
 template <int kWidth, int kRows, class Element>
 __device__ __forceinline__ void copy_rows(Element* tile, const Element* matrix, int64_t stride, int first, int steps,
@@ -94,46 +77,10 @@ __device__ __forceinline__ void copy_rows(Element* tile, const Element* matrix, 
   }
 }
 
-/// Writes a warp's sums [16, width], scaled, to rows `first` and following of a matrix, by way of the warp's rows in
-/// shared memory, which nobody reads any more. Called by whole warps.
-template <class Math, int kWidth>
-__device__ __forceinline__ void store_rows(typename Math::Element* rows, const float (&sums)[kWidth / 8][4],
-                                           const float (&factors)[2], typename Math::Element* matrix, int64_t stride,
-                                           int first, int steps, int width) {
-  using Element = typename Math::Element;
-  constexpr int kStride = kWidth + kRowPad, kPer16 = 16 / static_cast<int>(sizeof(Element)), kChunks = kWidth / kPer16;
-  const int lane = threadIdx.x % kWarp;
-  __syncwarp();
-#pragma unroll
-  for (int j = 0; j < kWidth / 8; ++j)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      rows[Math::own_row(lane, i / 2) * kStride + Math::out_column(lane, j, i % 2)] =
-          to_element<Element>(sums[j][i] * factors[i / 2]);
-  __syncwarp();
-#pragma unroll 4
-  for (int index = lane; index < kWarpRows16 * kChunks; index += kWarp) {
-    const int row = index / kChunks, column = index % kChunks * kPer16;
-    if (first + row < steps && column < width)
-      *reinterpret_cast<uint4*>(matrix + (first + row) * stride + column) =
-          *reinterpret_cast<const uint4*>(rows + row * kStride + column);
-  }
-}
-
 /// Number of tiles of kTile keys that queries up to `last` attend to.
 __device__ __forceinline__ int key_tiles(const AttentionPlace& p, int last, int tile) {
   const int keys = p.causal ? min(last + 1, p.steps) : p.steps;
   return (keys + tile - 1) / tile;
-}
-
-/// Sum or maximum over the four lanes that have the same row slots.
-__device__ __forceinline__ float sum_of_row(float value) {
-  value += __shfl_xor_sync(0xffffffffu, value, 1);
-  return value + __shfl_xor_sync(0xffffffffu, value, 2);
-}
-__device__ __forceinline__ float max_of_row(float value) {
-  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
-  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
 /// Calls use(Math{}, width) with the products of the type and mode, and the padded head width as a constant.

@@ -4,26 +4,12 @@
 
 #include <cstdint>
 
+#include "ops/cuda_instructions.cuh"
+
 namespace amdahl {
 
-/// Rank of this block in its (one-dimensional) cluster, and the cluster's size.
-struct ClusterPlace {
-  int rank, size;
-};
-
-__device__ __forceinline__ ClusterPlace cluster_place() {
-  ClusterPlace place;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(place.rank));
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(place.size));
-  return place;
-}
-
-__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-/// Initialises `arrival`, which completes once `bytes` were received, and arrives at the cluster barrier. Called by the
-/// whole block.
+/// Initialises `arrival`, which completes once `bytes` were received, and arrives at the cluster barrier: call
+/// wait_for_peers before the first send. Called by the whole block.
 __device__ __forceinline__ void open_arrival(uint64_t* arrival, uint32_t bytes) {
   const uint32_t at = shared_address(arrival);
   if (threadIdx.x == 0) {
@@ -34,9 +20,6 @@ __device__ __forceinline__ void open_arrival(uint64_t* arrival, uint32_t bytes) 
   __syncwarp();
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // relaxed: the fence above suffices
 }
-
-/// Waits until every block of the cluster has called open_arrival. Call before the first send.
-__device__ __forceinline__ void wait_for_peers() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 /// Stores `value` at the address of `place` in block `rank` of the cluster, and counts its 16 bytes at that block's
 /// `arrival`.
