@@ -230,7 +230,8 @@ class CudaExecutor final : public SymmetricExecutor {
     const auto blocks_for = [&](size_t bytes) {
       return static_cast<unsigned>(bytes == 0 ? 0 : std::clamp<size_t>(bytes / tuning_.block_bytes, 1, most));
     };
-    // A message that fits in the slots is sent before its receiver waits for it.
+    // Up to this size a message passes through the slots: those of four blocks or more hold it whole, so that its
+    // sender need not wait for the receiver.
     constexpr size_t kSlotBytes = 1 << 20;
     call.sent_meets = meets_ && call.send_bytes > kSlotBytes;
     call.received_meets = meets_ && call.recv_bytes > kSlotBytes;
