@@ -32,22 +32,24 @@ struct BlockForwardSizes {
   static constexpr int kWidth = kHeads * kBlockHeadWidth, kHidden = 4 * kWidth, kOwnHidden = 4 * kBlockHeadWidth;
   static constexpr int kChunk = 512 / static_cast<int>(sizeof(T));  // hidden units in shared memory at a time
 
-  // Regions of shared memory that are used one after another: the input of a product; q, k, v; sums of hidden units;
-  // two chunks of GELU's results.
-  static constexpr int kInputStride = row_stride<T>(kWidth), kChunkStride = row_stride<T>(kChunk);
-  static constexpr int kHeadStride = kBlockHeadWidth + kRowPad, kSumStride = kOwnHidden + 4;
-  static constexpr int kSharedBytes =
-      kRows * std::max({kInputStride * static_cast<int>(sizeof(T)), 3 * kHeadStride* static_cast<int>(sizeof(T)),
-                        kSumStride* static_cast<int>(sizeof(float)), 2 * kChunkStride* static_cast<int>(sizeof(T))});
-
-  // How the warps divide the products.
+  // How the warps divide the products. With more rows, sums of all hidden units at once would not fit the registers.
+  static constexpr int kUpPasses = kRowTiles > 6 ? 2 : 1, kPassUnits = kOwnHidden / kUpPasses;
   using QkvTile = WarpTile<kRows, 2, 3>;
   using OwnTile = WarpTile<kRows, 2, 1>;  // of the residual stream's own columns
-  using UpTile = WarpTile<kRows, 1, 2>;
-  /// Steps of k that the out product loads beforehand: all of them for elements of 16 bits.
-  static constexpr int kOutAhead = sizeof(T) == 2 ? kWidth / kStepElements<T> : 4;
+  using UpTile = WarpTile<kRows, 1, 2 / kUpPasses>;
   static_assert(QkvTile::kFeatures == 3 * kBlockHeadWidth && OwnTile::kFeatures == kBlockHeadWidth &&
-                UpTile::kFeatures == kOwnHidden);
+                UpTile::kFeatures == kPassUnits);
+  /// Steps of k that the out product loads beforehand: all of them, or as far as registers last.
+  static constexpr int kOutAhead = kRowTiles > 6 ? 2 : sizeof(T) == 2 ? kWidth / kStepElements<T> : 4;
+
+  // What is in shared memory at a time: the input of a product and sums of hidden units; or q, k, v; or two chunks of
+  // GELU's results.
+  static constexpr int kInputStride = row_stride<T>(kWidth), kChunkStride = row_stride<T>(kChunk);
+  static constexpr int kHeadStride = kBlockHeadWidth + kRowPad, kSumStride = kPassUnits + 4;
+  static constexpr int kInputBytes = kRows * kInputStride * static_cast<int>(sizeof(T));
+  static constexpr int kSharedBytes = std::max({kInputBytes + kRows * kSumStride * static_cast<int>(sizeof(float)),
+                                                3 * kRows* kHeadStride* static_cast<int>(sizeof(T)),
+                                                2 * kRows* kChunkStride* static_cast<int>(sizeof(T))});
 };
 
 /// This block's place: its rank is its head.
@@ -63,7 +65,7 @@ __device__ __forceinline__ void normalise_rows(const BlockForward& a, const Bloc
                                                const float* gamma, const float* beta, void* kept, float* mean,
                                                float* rstd, typename S::Element* to) {
   using T = typename S::Element;
-  constexpr int kTogether = 4;  // rows whose loads are under way at the same time
+  constexpr int kTogether = S::kRowTiles > 6 ? 2 : 4;  // rows whose loads are under way, as far as registers last
   constexpr float kShare = 1.0f / S::kWidth;
   static_assert(S::kRows % (kTogether * kBlockWarps) == 0, "warps have equally many rows");
   const int lane = lane_index(), warp = warp_index();
@@ -230,27 +232,26 @@ __device__ __forceinline__ void project_out(const BlockForward& a, const BlockPl
   add_branch<S>(a, place, tile, a.x, a.middle);
 }
 
-/// Own hidden units before and after GELU, from norm2 in shared memory. The sums pass through shared memory as f32, so
-/// that GELU is a loop with few instructions and rows are stored whole.
+/// Hidden units of a pass before and after GELU, from norm2 in shared memory. The sums pass through shared memory as
+/// f32, so that GELU is a loop with few instructions and rows are stored whole.
 template <class S, class Weights, class RowOf>
 __device__ __forceinline__ void project_up(const BlockForward& a, const BlockPlace& place, Weights& weights,
                                            const RowOf& row_of, typename S::Element* shared) {
   using T = typename S::Element;
-  constexpr int kGroup = S::UpTile::kGroup;  // units
-  constexpr unsigned kGroups = S::kOwnHidden / kGroup;
-  typename S::UpTile tile;
+  using Tile = typename S::UpTile;
+  Tile tile;
   tile.start(static_cast<const T*>(a.up_bias), row_of);
   add_product(tile, weights, shared, S::kWidth, S::kInputStride);
-  __syncthreads();  // all warps have read norm2
-  float* const sums = reinterpret_cast<float*>(shared);
-  float* const own = sums + S::UpTile::own_row() * S::kSumStride + S::UpTile::own_feature();
-  tile.for_each(
-      [&](int row, int unit, const Floats<kGroup>& values) { store_floats(own + row * S::kSumStride + unit, values); });
+  float* const sums = reinterpret_cast<float*>(shared + S::kRows * S::kInputStride);
+  float* const own = sums + Tile::own_row() * S::kSumStride + Tile::own_feature();
+  tile.for_each([&](int row, int unit, const auto& values) { store_floats(own + row * S::kSumStride + unit, values); });
   __syncthreads();
+  constexpr int kGroup = 4;  // units
+  constexpr unsigned kGroups = S::kPassUnits / kGroup;
 #pragma unroll 2
   for (unsigned i = threadIdx.x; i < static_cast<unsigned>(a.steps) * kGroups; i += kBlockThreads) {
     const int row = static_cast<int>(i / kGroups), unit = static_cast<int>(i % kGroups) * kGroup;
-    const int64_t at = (place.first_token + row) * S::kHidden + place.rank * S::kOwnHidden + unit;
+    const int64_t at = (place.first_token + row) * S::kHidden + row_of(unit);
     Floats<kGroup> values = load_floats<kGroup>(sums + row * S::kSumStride + unit);
     store_floats(static_cast<T*>(a.up) + at, values);
 #pragma unroll
@@ -299,7 +300,9 @@ __device__ __forceinline__ void block_forward_body(const BlockForward& a, std::b
   const BlockPlace place{rank, sequence, static_cast<int64_t>(sequence) * a.steps};
   const auto qkv_row = [&](int column) { return column / 64 * S::kWidth + rank * 64 + column % 64; };
   const auto own_row = [&](int column) { return rank * 64 + column; };
-  const auto unit_row = [&](int unit) { return rank * S::kOwnHidden + unit; };
+  const auto unit_row = [&](int pass) {
+    return [=](int unit) { return rank * S::kOwnHidden + pass * S::kPassUnits + unit; };
+  };
   {
     WeightStream<T, typename S::QkvTile, S::kWidth, 2> weights(static_cast<const T*>(a.qkv_weight), qkv_row);
     normalise_rows<S>(a, place, a.x, a.gamma1, a.beta1, a.norm1, a.mean1, a.rstd1, shared);
@@ -313,13 +316,19 @@ __device__ __forceinline__ void block_forward_body(const BlockForward& a, std::b
     wait_for_peers();  // attention of all heads
     project_out<S>(a, place, weights, own_row, shared);
   }
+  using UpStream = WeightStream<T, typename S::UpTile, S::kWidth, 2>;
   {
     arrive_at_peers();
-    WeightStream<T, typename S::UpTile, S::kWidth, 2> weights(static_cast<const T*>(a.up_weight), unit_row);
+    UpStream weights(static_cast<const T*>(a.up_weight), unit_row(0));
     wait_for_peers();  // all columns of middle
     normalise_rows<S>(a, place, a.middle, a.gamma2, a.beta2, a.norm2, a.mean2, a.rstd2, shared);
     __syncthreads();
-    project_up<S>(a, place, weights, unit_row, shared);
+    project_up<S>(a, place, weights, unit_row(0), shared);
+  }
+  if constexpr (S::kUpPasses == 2) {
+    UpStream weights(static_cast<const T*>(a.up_weight), unit_row(1));
+    __syncthreads();  // the sums of the first pass are read
+    project_up<S>(a, place, weights, unit_row(1), shared);
   }
   arrive_at_peers();
   WeightStream<T, typename S::OwnTile, S::kHidden, 4> weights(static_cast<const T*>(a.down_weight), own_row);
