@@ -1,4 +1,4 @@
-// Device code of the gradients of the inputs of a transformer block (docs/decisions/layer-kinds.md), one cluster of
+// Device code of the gradients of the inputs of a transformer block (docs/decisions/fused-blocks.md), one cluster of
 // blocks per sequence.
 //
 // Each block of the cluster owns a head, 64 columns of the residual stream and 256 hidden units:
@@ -99,7 +99,6 @@ __device__ __forceinline__ void share_d_middle(const BackwardPlace<S>& p, const 
 }
 
 __device__ __forceinline__ void synchronise_cluster() {
-  __syncwarp();  // the instruction is of whole warps
   arrive_at_peers();
   wait_for_peers();
 }

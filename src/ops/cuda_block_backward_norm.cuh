@@ -88,16 +88,15 @@ class NormRows {
 
   __device__ __forceinline__ void add_partials(int r) {
     const float* const place = p_.partials() + row(r) * S::kSumStride + column_;
-    Floats<kCount> parts[S::kHeads];
+    Floats<kCount> sums = {};
 #pragma unroll
-    for (int rank = 0; rank < S::kHeads; ++rank) parts[rank] = load_floats<kCount>(peer_pointer(place, rank));
+    for (int rank = 0; rank < S::kHeads; ++rank) {
+      const Floats<kCount> part = load_floats<kCount>(peer_pointer(place, rank));
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      float sum = 0;
-#pragma unroll
-      for (int rank = 0; rank < S::kHeads; ++rank) sum += parts[rank].v[i];
-      dy_[r].v[i] = to_float(to_element<typename S::Element>(sum));
+      for (int i = 0; i < kCount; ++i) sums.v[i] += part.v[i];
     }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) dy_[r].v[i] = to_float(to_element<typename S::Element>(sums.v[i]));
   }
   static __device__ __forceinline__ float2 sum_of_lanes(float2 sums) {
 #pragma unroll

@@ -10,7 +10,7 @@
 
 namespace amdahl {
 
-constexpr int larger(int a, int b) { return a > b ? a : b; }
+__host__ __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
 
 /// Sizes of the kernel. A block of the cluster has one head, 64 columns of the residual stream, and 256 hidden units.
 /// Steps are padded to a multiple of 32 rows; four warps, side by side, have 32 of them.
@@ -30,20 +30,24 @@ struct BackwardShape {
   static constexpr int kStageRows = 4 * kPer16, kStages = kIsHalf ? 4 : 3;
   static constexpr int kStageElements = kStageRows * (larger(kUpColumns, kWidth) + kOperandPad);
 
-  static constexpr int padded(int steps) { return (steps + kWarpRows - 1) / kWarpRows * kWarpRows; }
-  static constexpr int weights_stride(int rows) { return rows + kOperandPad; }
+  static __host__ __device__ constexpr int padded(int steps) { return (steps + kWarpRows - 1) / kWarpRows * kWarpRows; }
+  static __host__ __device__ constexpr int weights_stride(int rows) { return rows + kOperandPad; }
   /// First element, per row, of q, k and v behind the gradient of the head's output and the attention weights.
-  static constexpr int first_qkv(int rows) { return larger(kStride, kHeadStride + weights_stride(rows)); }
+  static __host__ __device__ constexpr int first_qkv(int rows) {
+    return larger(kStride, kHeadStride + weights_stride(rows));
+  }
   /// Elements per row of the region that the phases use in turn: gradient of the residual stream and hidden units;
   /// attention; partial sums over the cluster, [rows, kSumStride] floats, which are never more.
-  static constexpr int region_columns(int rows) {
+  static __host__ __device__ constexpr int region_columns(int rows) {
     return larger(kStride + kHiddenStride, first_qkv(rows) + 3 * kHeadStride);
   }
-  static constexpr int ring_bytes() { return kStages * kStageElements * static_cast<int>(sizeof(Element)); }
-  static constexpr int region_bytes(int rows) {
+  static __host__ __device__ constexpr int ring_bytes() {
+    return kStages * kStageElements * static_cast<int>(sizeof(Element));
+  }
+  static __host__ __device__ constexpr int region_bytes(int rows) {
     return rows * region_columns(rows) * static_cast<int>(sizeof(Element));
   }
-  static constexpr int shared_bytes(int rows) {
+  static __host__ __device__ constexpr int shared_bytes(int rows) {
     const int stats = 2 * kHeads, deltas = 1, column_sums = 2 * kHead * kColumnWarps / kWarpRows;  // floats per row
     return ring_bytes() + region_bytes(rows) + rows * (stats + deltas + column_sums) * static_cast<int>(sizeof(float));
   }

@@ -10,9 +10,21 @@
 #pragma once
 
 #include "ops/cuda_block_products.cuh"
-#include "ops/cuda_block_weights.h"
+#include "ops/transformer_block_ops.h"
 
 namespace amdahl {
+
+inline constexpr int kWeightTileOut = 96, kWeightTileIn = 192, kMostWeightBlocks = 8;  // blocks: of a cluster
+
+/// Tiles of a product, and of all.
+__host__ __device__ constexpr int weight_tiles(const WeightProduct& p) {
+  return (p.out + kWeightTileOut - 1) / kWeightTileOut * ((p.in + kWeightTileIn - 1) / kWeightTileIn);
+}
+__host__ __device__ constexpr int weight_tiles(const WeightGradients& a) {
+  int tiles = 0;
+  for (int i = 0; i < a.num_products; ++i) tiles += weight_tiles(a.products[i]);
+  return tiles;
+}
 
 /// Sizes of a block's tile. A stage holds kTokens rows of dy and of x.
 template <class Element>

@@ -197,6 +197,10 @@ TEST(EmulatedBlockBackward, SequencesOfOddSteps) {
   check_backward<__half, 1>({2, 37, true}, {4, 5});
   check_backward<float, 1>({2, 37, false}, {6, 7});
 }
+/// Enough orders that a run without any one of the kernel's barriers and waits fails.
+TEST(EmulatedBlockBackward, OrdersOfThreads) {
+  check_backward<__nv_bfloat16, 2>({1, 70, true}, {1, 2, 3, 4, 5, 6, 7, 8});
+}
 TEST(EmulatedBlockBackward, OneStep) { check_backward<__nv_bfloat16, 1>({3, 1, true}, {1}); }
 TEST(EmulatedBlockBackward, FourHeads) {
   check_backward<__half, 4>({1, 33, false}, {1});
