@@ -123,6 +123,26 @@ TEST(DeviceMemory, PlansHaveTheGradientsOfRecurrentGates) {
     }
 }
 
+TEST(DeviceMemory, BlocksThatAGpuMayFuseHaveMoreGradients) {
+  const int64_t rows = 16;
+  for (const DType type : {DType::f32, DType::bf16}) {
+    TrainerOptions options = options_for(find_model_preset("transformer"), Recompute::none, "adam");
+    const auto added = [&](const char* text) {
+      options.plan = parse_plan(text);
+      options.plan.global_batch = rows;
+      return plan_memory(options.plan, options.model, {2, type, true}).activations -
+             plan_memory(options.plan, options.model, {2, type, false}).activations;
+    };
+    const int64_t qkv = 96 * 3 * 192 * static_cast<int64_t>(size_of(type)), norms = 4 * 192 * 4;
+    EXPECT_EQ(added("dp1"), rows * (qkv + norms));
+    EXPECT_EQ(added("dp2"), rows / 2 * (qkv + norms));
+    EXPECT_EQ(added("tp3"), 0) << "divided blocks are separate operations";
+    EXPECT_EQ(added("dp1,recompute=block"), 0) << "as are those that keep less";
+    options.model = find_model_preset("gpt2");
+    EXPECT_EQ(added("dp1"), 0) << "12 heads";
+  }
+}
+
 TEST(DeviceMemory, RecomputationAndShardsNeedLess) {
   TrainerOptions options = options_for(find_model_preset("gpt2"), Recompute::none, "adam");
   const auto total = [&] { return trainer_memory(options, BackendKind::cpu, DType::f32); };
