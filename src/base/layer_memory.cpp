@@ -27,7 +27,7 @@ int64_t typed_input(const Shape& input, const MemoryChoice& choice) {
 /// units (TransformerBlockOps); whether it does also depends on its architecture and math mode.
 bool may_be_fused(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice) {
   constexpr int64_t kHeadWidth = 64, kMostHeads = 4, kMostSteps = 128;
-  return choice.gpu && choice.recompute == Recompute::none && !layer.post_norm && steps <= kMostSteps &&
+  return kFusesBlocks && choice.gpu && choice.recompute == Recompute::none && !layer.post_norm && steps <= kMostSteps &&
          layer.heads <= kMostHeads && layer.units == layer.heads * kHeadWidth;
 }
 

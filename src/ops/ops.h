@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "amdahl/plan.h"
+#include "base/layer_kinds.h"
 #include "ops/attention_ops.h"
 #include "ops/compression_ops.h"
 #include "ops/conv_ops.h"
@@ -86,8 +87,8 @@ inline DType compute_type_of(MathMode math) {
 /// capturing or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;
-  bool deterministic = false;  // only algorithms that give bit-equal reruns
-  bool fused_blocks = true;    // kernels of whole transformer blocks, where the backend has them
+  bool deterministic = false;        // only algorithms that give bit-equal reruns
+  bool fused_blocks = kFusesBlocks;  // kernels of whole transformer blocks, where the backend has them
 };
 
 /// A device's Ops, created on first use: a measurement that needs no Ops runs without the library behind them. Copies
