@@ -45,10 +45,6 @@ struct LayerField {
   int64_t least = 0;
 };
 
-/// Whether training uses kernels of whole transformer blocks (TransformerBlockOps) where a GPU has them. Off until they
-/// have been measured on one.
-inline constexpr bool kFusesBlocks = false;
-
 /// What the memory of a layer depends on besides its description.
 struct MemoryChoice {
   Recompute recompute = Recompute::none;

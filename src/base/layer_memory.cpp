@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/fused_blocks.h"
+
 namespace amdahl {
 namespace {
 

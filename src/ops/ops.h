@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "amdahl/plan.h"
-#include "base/layer_kinds.h"
+#include "base/fused_blocks.h"
 #include "ops/attention_ops.h"
 #include "ops/compression_ops.h"
 #include "ops/conv_ops.h"

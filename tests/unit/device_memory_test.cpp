@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fused_blocks.h"
 #include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "errors.h"
