@@ -72,6 +72,8 @@ void TrainingCheckpoints::load(Fleet& fleet, TrainSettings& settings, Observer& 
     throw Error(Cause::usage,
                 fmt::format("the checkpoint is of epoch {}, and `epochs` is {}", settings.start.epoch, settings.epochs),
                 "more epochs");
+  if (fleet.is_root() && config_.checkpoint_every > 0)
+    folder_->remove_leftovers(settings.start.step);  // it may end before its first checkpoint
 }
 
 TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const std::string& file) const {

@@ -61,6 +61,9 @@ class CheckpointFolder {
     Checkpoint checkpoint;
   };
   std::optional<Loaded> load(const std::function<void(const std::string&)>& warn) const;
+  /// Removes what a writer left that was killed: of the checkpoints up to `step` all but the last two, and temporary
+  /// files. Files that cannot be removed stay, without an error.
+  void remove_leftovers(int64_t step) const;
 
  private:
   struct Entry {
@@ -68,7 +71,6 @@ class CheckpointFolder {
     std::filesystem::path file;
   };
   std::vector<Entry> newest_first() const;
-  void remove_leftovers(int64_t step) const;
 
   std::filesystem::path path_;
 };

@@ -54,17 +54,19 @@ void CheckpointFolder::save(const Checkpoint& checkpoint) const {
   fs::create_directories(path_, error);
   if (error) throw_write_error(path_, "create the folder", error.value());
   std::vector<std::string> storage;
-  write_atomic(path_ / checkpoint_name(checkpoint.point.step), checkpoint_pieces(checkpoint, storage));
-  remove_leftovers(checkpoint.point.step);
+  const int64_t step = checkpoint.point.step;
+  write_atomic(path_ / checkpoint_name(step), checkpoint_pieces(checkpoint, storage));
+  std::error_code ignored;
+  for (const Entry& entry : newest_first())  // later ones are of a training that was resumed from before them
+    if (entry.step > step) fs::remove(entry.file, ignored);
+  remove_leftovers(step);
 }
 
-/// Keeps the checkpoint of `step` and the one before. Later ones are of a training that was resumed from before them;
-/// temporary files are of writers that were killed.
 void CheckpointFolder::remove_leftovers(int64_t step) const {
   size_t kept = 0;
   std::error_code ignored;  // what cannot be removed takes space, and nothing else
   for (const Entry& entry : newest_first())
-    if (entry.step > step || ++kept > kKept) fs::remove(entry.file, ignored);
+    if (entry.step <= step && ++kept > kKept) fs::remove(entry.file, ignored);
   for (const fs::path& file : files_in(path_))
     if (step_in_name(file.filename().string(), kTemporary, false) >= 0) fs::remove(file, ignored);
 }

@@ -129,6 +129,20 @@ def check_a_damaged_checkpoint_is_named_and_the_one_before_is_used(case):
         assert weights(case, damage) == expected, f"{damage}: other weights"
 
 
+def check_the_oldest_of_three_is_removed(case):
+    """A process that was killed after its rename left three; the resumed one may end before it writes another."""
+    prepare(case)
+    interrupted(case, "r")
+    kept = checkpoints(case, "r")
+    folder = case.path("r") / "checkpoints"
+    shutil.copy(folder / kept[0], folder / "step-000000140.safetensors")
+    resumed = ("--checkpoint-dir", "r/checkpoints", "--resume")
+    case.run(*train({**CONSTANT, "--epochs": 8}), *resumed, "-o", "reader")
+    assert len(checkpoints(case, "r")) == 3, "a training that writes no checkpoints removed one"
+    case.run(*train({**CONSTANT, "--epochs": 8}), *resumed, "-o", "writer", "--checkpoint-every", 1000)
+    assert checkpoints(case, "r") == kept, checkpoints(case, "r")
+
+
 def check_nothing_but_damage_is_refused(case):
     prepare(case)
     interrupted(case, "r")

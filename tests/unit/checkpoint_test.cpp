@@ -158,5 +158,16 @@ TEST_F(CheckpointFolders, RemoveWhatKilledWritersLeft) {
   EXPECT_EQ(files(), (std::vector<std::string>{"notes.txt", "step-000000005.safetensors"}));
 }
 
+TEST_F(CheckpointFolders, RemoveWhatAWriterLeftThatWasKilledBeforeItRemovedTheOldest) {
+  for (const int64_t step : {10, 15}) folder_.save(checkpoint_at(step));
+  fs::copy_file(path_ / "step-000000010.safetensors", path_ / "step-000000005.safetensors");
+  std::ofstream(path_ / "step-000000020.safetensors", std::ios::binary) << "damaged";
+  std::ofstream(path_ / "step-000000020.safetensors.tmp7") << "half";
+  folder_.remove_leftovers(15);
+  // The damaged one is removed with the next checkpoint, not before.
+  EXPECT_EQ(files(), (std::vector<std::string>{"step-000000010.safetensors", "step-000000015.safetensors",
+                                               "step-000000020.safetensors"}));
+}
+
 }  // namespace
 }  // namespace amdahl
