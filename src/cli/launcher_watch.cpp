@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <system_error>
@@ -81,6 +82,10 @@ void watch_launcher(const std::map<std::string, std::string>& environment) {
     }
     return;
   }
+}
+
+void let_failed_rank_end_first() {
+  if (!g_launcher.empty() && !g_gone) std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
 std::string gone_launcher() { return g_gone ? g_launcher : std::string(); }

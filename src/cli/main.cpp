@@ -85,6 +85,7 @@ int run_program(int argc, char** argv) {
     if (const std::string launcher = cli::gone_launcher(); error.cause() == Cause::interrupted && !launcher.empty())
       return launcher_ended(launcher);
     cli::show_error(error);
+    if (error.cause() == Cause::rank_died) cli::let_failed_rank_end_first();
     if (error.cause() == Cause::interrupted && cli::signal_exit_code() != 0) return cli::signal_exit_code();
     return exit_code(error.cause());
   } catch (const std::bad_alloc&) {
