@@ -46,7 +46,9 @@ void launch_block_backward(const KernelLaunch& launch, DType type, const BlockBa
     auto* const kernel = block_backward_kernel<S>;
     {
       const RelaxedCapture relaxed;  // loads the kernel's code
-      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), launch.device_index,
+      // Not `bytes`: fewer steps would lower the limit of a launch that is being captured.
+      const int most = cuda_attribute(launch.device_index, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), launch.device_index,
                  "cudaFuncSetAttribute");
     }
     launch_clusters(launch, kernel, a, int64_t{a.sequences} * S::kHeads, S::kHeads, static_cast<size_t>(bytes),

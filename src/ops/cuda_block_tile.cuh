@@ -160,7 +160,7 @@ class WeightStream {
 #pragma unroll
         for (int high = 0; high < 2; ++high)
           ahead_[slot][i][high] =
-              __ldg(reinterpret_cast<const uint4*>(next_ + offsets_[i] + Tile::in_group(i, high) * kNumK));
+              *reinterpret_cast<const uint4*>(next_ + offsets_[i] + Tile::in_group(i, high) * kNumK);
     }
     next_ += kStepElements<T>;
     ++loaded_;
