@@ -18,7 +18,8 @@ namespace amdahl {
 struct PlanMemory {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
   int64_t activations = 0;  // of all micro-batches in flight, with their gradients and shared scratch
-  int64_t total() const { return parameters + gradients + optimizer + activations; }
+  int64_t workspace = 0;    // of operations: GEMM workspaces of a GPU, copies with padded rows on a CPU
+  int64_t total() const { return parameters + gradients + optimizer + activations + workspace; }
 };
 
 struct PlansConfig {

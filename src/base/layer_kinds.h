@@ -61,6 +61,9 @@ struct LayerMemory {
   int64_t fixed = 0;   // independent of the rows: parameters in the compute type, statistics of a normalisation
 };
 
+struct CpuScratch;  // base/cpu_scratch.h
+struct CpuScratchCase;
+
 struct LayerKindRow {
   LayerKind kind;
   std::string_view name;
@@ -73,6 +76,7 @@ struct LayerKindRow {
   /// FLOP of forward per row: matrix products and convolutions only.
   double (*forward_flops)(const LayerSpec& layer, const Shape& input);
   LayerMemory (*memory)(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice);
+  CpuScratch (*cpu_scratch)(const LayerSpec& layer, const Shape& input, const CpuScratchCase& choice);
 };
 
 const std::vector<LayerKindRow>& layer_kinds();

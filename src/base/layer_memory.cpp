@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cpu_scratch.h"
 #include "base/fused_blocks.h"
 
 namespace amdahl {
@@ -68,10 +69,10 @@ LayerMemory norm_memory(const LayerSpec&, const Shape& input, const MemoryChoice
   return {2 * (count_of(input) + input[0]) * kF32, 0, 0};
 }
 
-// Activations of the gates and two states of each step, whose rows a CPU pads to 16 floats. A GPU computes the
+// Activations of the gates and two states of each step, in rows of whole vectors. A GPU computes the
 // gradients of all gates, padded to four, before the products with them.
 LayerMemory recurrent_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
-  const auto padded = [](int64_t width) { return (width + 15) / 16 * 16; };
+  const auto padded = [&](int64_t width) { return choice.gpu ? (width + 15) / 16 * 16 : padded_width(width); };
   const int64_t gates = layer.kind == LayerKind::lstm ? 4 : 3;
   LayerMemory memory = output_memory(layer, input, choice);
   memory.kept += input[0] * (padded(gates * layer.units) + 2 * padded(layer.units)) * kF32;

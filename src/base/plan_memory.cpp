@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cpu_scratch.h"
 #include "base/layer_memory.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
@@ -157,13 +158,18 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
 
 }  // namespace
 
+int64_t gpu_workspace(const ParallelPlan& plan) {
+  constexpr int64_t kPerStream = int64_t{72} << 20;
+  return (plan.mesh.pp > 1 ? 1 : 2) * kPerStream;
+}
+
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting) {
   MemoryChoice choice{static_cast<Recompute>(plan.recompute), setting.type};
   choice.gpu = setting.gpu;
   return choice;
 }
 
-const std::vector<PlanMemories::RankBytes>& PlanMemories::ranks_of(const ParallelPlan& plan) {
+std::vector<PlanMemories::RankBytes>& PlanMemories::ranks_of(const ParallelPlan& plan) {
   const Division division{plan.mesh.tp, plan.mesh.pp,   num_stages(plan),       schedule_of(plan),
                           plan.split,   plan.recompute, plan.sequence_parallel, zero_stage(plan.strategy) == 3};
   const auto found = ranks_.find(division);
@@ -177,33 +183,55 @@ std::vector<PlanMemories::RankBytes> PlanMemories::make_ranks(const ParallelPlan
   const ModelShares shares{model_, plan, memory_choice(plan, setting_), tensor_roles(model_, ranges),
                            plan.sequence_parallel ? divided_tokens(model_) : std::vector<bool>{}};
   const auto holder = [&](int stage) { return count == 1 ? 0 : rank_of_stage(schedule_of(plan), count, stage); };
+  const auto scratch_layer = [&](size_t i) {
+    ScratchLayer layer{model_.layers[i], model_.layer_input_shape(i), 1, i == 0};
+    const TensorRole role = shares.roles[i];
+    if (role == TensorRole::column) layer.layer.units = column_units(layer.layer.units, shares.place()).rows();
+    if (role == TensorRole::row) layer.input = {column_units(count_of(layer.input), shares.place()).rows()};
+    if (role == TensorRole::divided) layer.shards = plan.mesh.tp;
+    return layer;
+  };
   std::vector<RankBytes> ranks(static_cast<size_t>(count));
   for (int s = 0; s < stages; ++s) {
-    const StageBytes bytes = stage_bytes(shares, ranges[static_cast<size_t>(s)], holder(s) == holder(0));
+    const LayerRange& range = ranges[static_cast<size_t>(s)];
+    const StageBytes bytes = stage_bytes(shares, range, holder(s) == holder(0));
     RankBytes& rank = ranks[static_cast<size_t>(holder(s))];
     rank.units.insert(rank.units.end(), bytes.units.begin(), bytes.units.end());
     rank.has_dense_layers = rank.has_dense_layers || bytes.has_dense_layers;
     rank.num_stages += 1;
     rank.per_row += bytes.per_row, rank.fixed += bytes.fixed + bytes.gathered;
     rank.shared_per_row += bytes.shared_per_row;  // every stage has its own
+    for (size_t i = range.first; !setting_.gpu && i < std::min(range.last, model_.layers.size()); ++i)
+      rank.scratch_layers.push_back(scratch_layer(i));
   }
   for (RankBytes& rank : ranks) std::reverse(rank.units.begin(), rank.units.end());  // as the layout
   return ranks;
 }
 
+// The stages of a rank compute on one stream.
+int64_t PlanMemories::scratch_of(RankBytes& rank, int64_t rows, bool accumulates) {
+  const auto [found, is_new] = rank.scratch.try_emplace({rows, accumulates}, 0);
+  if (!is_new) return found->second;
+  CpuScratch largest;
+  for (const ScratchLayer& l : rank.scratch_layers)
+    largest.include(row_of(l.layer.kind).cpu_scratch(l.layer, l.input, {rows, l.shards, l.first, accumulates}));
+  return found->second = largest.total();
+}
+
 PlanMemory PlanMemories::of(const ParallelPlan& plan) {
   const int64_t dp_rows = plan.strategy == "replicated" ? plan.global_batch : most_data_rows(plan);
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
-  const std::vector<RankBytes>& ranks = ranks_of(plan);
+  std::vector<RankBytes>& ranks = ranks_of(plan);
   PlanMemory fullest;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const RankBytes& rank = ranks[i];
+    RankBytes& rank = ranks[i];
     const int64_t in_flight =
         ranks.size() == 1 ? 1
                           : peak_activations_formula(schedule_of(plan), plan.mesh.pp, static_cast<int>(plan.accumulate),
                                                      chunks_of(plan), static_cast<int>(i));
     PlanMemory memory = parameter_memory(plan, rank.units, rank.has_dense_layers, setting_.optimizer_arrays);
     memory.activations = (rank.per_row * in_flight / rank.num_stages + rank.shared_per_row) * rows + rank.fixed;
+    memory.workspace = setting_.gpu ? gpu_workspace(plan) : scratch_of(rank, rows, plan.accumulate > 1);
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;

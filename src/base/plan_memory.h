@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "amdahl/model_spec.h"
@@ -22,6 +23,10 @@ struct MemorySetting {
 };
 /// What the memory of the plan's layers depends on.
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting);
+
+/// GEMM workspaces and scratch of the streams on which a GPU computes: one for pipeline stages, otherwise also one for
+/// gradients of weights. Bytes.
+int64_t gpu_workspace(const ParallelPlan& plan);
 
 /// Memory of plans of one model, which share what does not change from plan to plan: parameters and activations of each
 /// rank, by the fields that divide the model. Keeps a reference to the model. Not thread-safe.
@@ -45,6 +50,13 @@ class PlanMemories {
     bool sequence_parallel, gathers;
     auto operator<=>(const Division&) const = default;
   };
+  /// A layer's arguments of LayerKindRow::cpu_scratch.
+  struct ScratchLayer {
+    LayerSpec layer;  // the units that the rank has
+    Shape input;
+    int64_t shards;
+    bool first;
+  };
   /// What the stages of a pipeline rank take on tensor-parallel rank 0, which has the largest shards.
   struct RankBytes {
     std::vector<UnitSize> units;  // of gathering and reducing (ZeRO stages 2 and 3), the last layer first
@@ -52,10 +64,13 @@ class PlanMemories {
     int num_stages = 0;
     int64_t per_row = 0;  // of every micro-batch in flight
     int64_t shared_per_row = 0, fixed = 0;
+    std::vector<ScratchLayer> scratch_layers;             // on a CPU
+    std::map<std::pair<int64_t, bool>, int64_t> scratch;  // by rows, and whether gradients accumulate
   };
 
-  const std::vector<RankBytes>& ranks_of(const ParallelPlan& plan);
+  std::vector<RankBytes>& ranks_of(const ParallelPlan& plan);
   std::vector<RankBytes> make_ranks(const ParallelPlan& plan) const;
+  static int64_t scratch_of(RankBytes& rank, int64_t rows, bool accumulates);
 
   const ModelSpec& model_;
   const MemorySetting setting_;

@@ -99,9 +99,10 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--link", args->thresholds.link, "Between the assumed devices: nvlink4, pcie5 and others");
   VerifyConfig& verification = args->verification;
   plan->add_flag("--verify", args->verify, "Run the best plans and random ones on this machine, and compare");
-  plan->add_option("--seconds", verification.seconds,
-                   "With --verify: time for the runs, from which their number and, without --global-batch, the batch "
-                   "follow")
+  plan->add_option(
+          "--seconds", verification.seconds,
+          "With --verify: time for the runs, from which their number follows; a global batch that takes too long "
+          "is halved")
       ->capture_default_str();
   plan->add_option("--best", verification.best, "With --verify: so many of the best plans")
       ->check(kWhole)

@@ -62,13 +62,13 @@ std::string to_text(const PlansOutcome& outcome) {
       outcome.plans.size() == 1 ? "" : "s");
   size_t width = 4;
   for (const ListedPlan& plan : outcome.plans) width = std::max(width, plan.text.size());
-  text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>7}\n", "plan", width, "memory", "parameters",
-                      "gradients", "optimizer", "activations", "bubble");
+  text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>7}\n", "plan", width, "memory", "parameters",
+                      "gradients", "optimizer", "activations", "workspace", "bubble");
   for (const ListedPlan& plan : outcome.plans) {
     const PlanMemory& memory = plan.memory;
-    text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>7}\n", plan.text, width,
+    text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>7}\n", plan.text, width,
                         bytes_cell(memory.total()), bytes_cell(memory.parameters), bytes_cell(memory.gradients),
-                        bytes_cell(memory.optimizer), bytes_cell(memory.activations),
+                        bytes_cell(memory.optimizer), bytes_cell(memory.activations), bytes_cell(memory.workspace),
                         plan.plan.mesh.pp == 1 ? "-"
                         : plan.bubble < 0      ? "?"
                                                : fmt::format("{:.1f} %", 100 * plan.bubble));

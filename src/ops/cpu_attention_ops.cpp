@@ -9,23 +9,6 @@
 namespace amdahl {
 namespace {
 
-// Queries of a block: with more, scores leave the second-level cache, and causal blocks compute more that is masked;
-// with fewer, GEMMs are slow.
-constexpr int64_t kFewestQueries = 64, kMostQueries = 128;
-constexpr int64_t kScoresOfABlock = 262144;  // floats
-
-int64_t queries_of_a_block(const AttentionShape& s) {
-  const int64_t most = s.causal ? kFewestQueries : std::clamp(kScoresOfABlock / s.steps, kFewestQueries, kMostQueries);
-  const int64_t blocks = (s.steps + most - 1) / most;
-  return (s.steps + blocks - 1) / blocks;  // equal blocks
-}
-
-// Floats from one row of scores to the next, so that rows do not map to the same cache sets.
-int64_t stride_of_scores(const AttentionShape& s) {
-  const int64_t aligned = (s.steps + kScoreAlignment - 1) / kScoreAlignment * kScoreAlignment;
-  return aligned % kAliasingActivations == 0 ? aligned + kScoreAlignment : aligned;
-}
-
 class CpuAttentionOps final : public AttentionOps {
  public:
   void attention_forward(Stream& stream, const AttentionForward& a) override {
@@ -43,7 +26,7 @@ class CpuAttentionOps final : public AttentionOps {
   // Calls block(first query, queries, keys), the last block first.
   template <class Block>
   static void for_each_block(const AttentionShape& s, const Block& block) {
-    const int64_t size = queries_of_a_block(s);
+    const int64_t size = queries_of_a_block(s.steps, s.causal);
     for (int64_t first = (s.steps - 1) / size * size; first >= 0; first -= size) {
       const int64_t queries = std::min(size, s.steps - first);
       block(first, queries, s.causal ? first + queries : s.steps);
@@ -52,8 +35,8 @@ class CpuAttentionOps final : public AttentionOps {
 
   void forward(CpuStream& worker, const AttentionForward& a) {
     const AttentionShape& s = a.shape;
-    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = stride_of_scores(s);
-    const int64_t size = queries_of_a_block(s);
+    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = padded_width(s.steps);
+    const int64_t size = queries_of_a_block(s.steps, s.causal);
     auto* scores = static_cast<float*>(worker.scratch(0, static_cast<size_t>(size * padded + size) * sizeof(float)));
     float* inverse_sums = scores + size * padded;
     const float scale = 1.0f / std::sqrt(static_cast<float>(d));
@@ -77,8 +60,8 @@ class CpuAttentionOps final : public AttentionOps {
   // The last block sets the gradients of all keys that any query attends to; the others add to them.
   void backward(CpuStream& worker, const AttentionBackward& a) {
     const AttentionShape& s = a.shape;
-    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = stride_of_scores(s);
-    const int64_t size = queries_of_a_block(s);
+    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = padded_width(s.steps);
+    const int64_t size = queries_of_a_block(s.steps, s.causal);
     auto* p = static_cast<float*>(worker.scratch(0, static_cast<size_t>(2 * size * padded + size) * sizeof(float)));
     float *d_p = p + size * padded, *dots = d_p + size * padded;
     const float scale = 1.0f / std::sqrt(static_cast<float>(d));

@@ -51,7 +51,6 @@ void make_gemm_kernels() {
 // of their speed. A copy with padded rows costs far less: always for activations; for weights within a range of batch
 // sizes (below it the copy costs what it saves, above it oneDNN copies by itself).
 CpuMatrix unaliased(CpuStream& stream, size_t slot, CpuMatrix from, int64_t rows, int64_t columns, int64_t aliasing) {
-  constexpr int64_t kPadFloats = 16;
   if (from.stride % aliasing != 0) return from;
   const int64_t stride = columns + kPadFloats;
   auto* copy = static_cast<float*>(stream.scratch(slot, static_cast<size_t>(rows * stride) * sizeof(float)));

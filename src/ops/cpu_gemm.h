@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu_scratch.h"
 #include "device/cpu_stream.h"
 
 namespace amdahl {
@@ -19,11 +20,6 @@ struct CpuMatrix {
 /// Throws Error{out_of_memory} when oneDNN gets no memory, Error{internal} when it refuses the product.
 void multiply(char op_a, char op_b, int64_t m, int64_t n, int64_t k, CpuMatrix a, CpuMatrix b, float* c,
               int64_t stride_c, bool accumulate);
-
-/// Rows that are a multiple of these numbers of floats apart are worth a copy, see `unaliased`.
-inline constexpr int64_t kAliasingActivations = 128, kAliasingWeights = 512;
-/// The range of rows of the other operand within which a copy of weights saves time.
-inline constexpr int64_t kFirstRowsWorthACopy = 16, kLastRowsWorthACopy = 767;
 
 /// `from` [rows, columns], or a copy of it in the stream's scratch memory `slot` when its rows are a multiple of
 /// `aliasing` floats apart. Worker thread only.

@@ -11,13 +11,7 @@
 namespace amdahl {
 namespace {
 
-// A product is computed in blocks of about this many floats, which stay in the second-level cache until their epilogue
-// has read them; with fewer rows, oneDNN packs `b` too often.
-constexpr int64_t kFloatsOfABlock = 131072, kColumnsOfABlock = 1024, kFewestRowsOfABlock = 256;
-constexpr int64_t kTermsOfABlock = 512;
-// oneDNN is slower with a transposed `b`; from this number of rows on, its transpose costs less.
-constexpr int64_t kRowsWorthATranspose = 1024;
-constexpr int64_t kPadFloats = 16;  // so that the rows of the transpose do not map to the same cache sets
+constexpr int64_t kTermsOfABlock = 512;  // of a sum
 
 /// Rows or columns of a result, or terms of its sums.
 struct Range {
@@ -87,7 +81,7 @@ class CpuMatMulOps final : public MatMulOps {
   // Some columns of all rows, a block of rows after the other.
   void multiply_columns(CpuStream& worker, const MatMul& a, Range columns) {
     const bool has_pass = a.epilogue == MatMulEpilogue::bias_gelu || a.epilogue == MatMulEpilogue::gelu_gradient;
-    const int64_t size = std::max(kFewestRowsOfABlock, kFloatsOfABlock / columns.count);
+    const int64_t size = rows_of_a_block(columns.count);
     const float* right = static_cast<const float*>(a.b) + columns.first * (a.transpose_b ? a.stride_b : 1);
     CpuMatrix b{right, a.stride_b};
     char op_b = a.transpose_b ? 'T' : 'N';

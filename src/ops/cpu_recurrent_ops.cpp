@@ -20,12 +20,6 @@ const CpuRecurrentKernels& best_recurrent_kernels() {
   return &best_cpu_kernels() == &kCpuKernelsAvx2 ? kCpuRecurrentAvx2 : kCpuRecurrentBaseline;
 }
 
-/// Floats from one row of a work array to the next.
-int64_t padded_width(int64_t width) {
-  const int64_t rounded = (width + 15) / 16 * 16;
-  return rounded % kAliasingActivations == 0 ? rounded + 16 : rounded;
-}
-
 /// What forward keeps, in this order: activations of the gates [steps, batch, G * hidden], h [steps, batch, hidden],
 /// and c (LSTM) or the recurrent part of the candidate (GRU), like h.
 struct SavedRows {

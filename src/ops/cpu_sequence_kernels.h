@@ -8,14 +8,12 @@
 
 namespace amdahl {
 
-inline constexpr int64_t kScoreAlignment = 16;  // floats of the widest vector
-
 /// Scores of `rows` consecutive queries of one head against `keys` steps. With `causal`, query r is step first + r and
 /// attends to the steps up to itself.
 struct ScoreRows {
   float* scores;  // [rows, keys], `stride` floats from row to row
   int64_t rows, keys;
-  int64_t stride;  // a multiple of kScoreAlignment; columns in [keys, stride) may be overwritten
+  int64_t stride;  // a multiple of 16, the widest vector; columns in [keys, stride) may be overwritten
   int64_t first;
   bool causal;
   float scale;  // positive

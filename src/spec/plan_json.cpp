@@ -79,6 +79,7 @@ json plan_json(const RankedPlan& plan) {
                 {"gradients", memory.gradients},
                 {"optimizer", memory.optimizer},
                 {"activations", memory.activations},
+                {"workspace", memory.workspace},
                 {"total", memory.total()}}}};
   if (plan.hourly_price > 0) {
     object["hourly_price"] = finite(plan.hourly_price, "a price");

@@ -24,6 +24,7 @@ json listed_json(const ListedPlan& listed) {
                 {"gradients", listed.memory.gradients},
                 {"optimizer", listed.memory.optimizer},
                 {"activations", listed.memory.activations},
+                {"workspace", listed.memory.workspace},
                 {"origin", origin_name(Origin::modelled)}}}};
   if (listed.bubble >= 0) object["bubble"] = finite(listed.bubble, "a bubble");
   return object;

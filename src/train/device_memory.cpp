@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/cpu_scratch.h"
 #include "base/layer_memory.h"
 #include "base/plan_memory.h"
 #include "base/plan_rules.h"
@@ -15,8 +16,6 @@ namespace amdahl {
 namespace {
 
 constexpr int64_t kF32 = sizeof(float);
-/// GEMM workspaces and scratch of the two streams on which a GPU computes; see CudaContext.
-constexpr int64_t kGpuWorkspace = int64_t{2} * (72 << 20);
 
 std::string bytes_text(int64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
@@ -49,9 +48,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   MemoryParts parts;
   if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
     const PlanMemory memory = plan_memory(options.plan, model, setting);
-    parts = {memory.parameters, memory.gradients, memory.optimizer, memory.activations, 0, 0};
-    if (setting.gpu) parts.workspace = kGpuWorkspace;
-    return parts;
+    return {memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.workspace, 0};
   }
   const int64_t share = row.full_batch_everywhere ? options.plan.global_batch : most_data_rows(options.plan);
   const int64_t rows = even_share(share, options.plan.accumulate, 0).rows();
@@ -61,12 +58,16 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   parts.gradients += sync_bytes(options.plan, layout.num_floats);
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += setting.optimizer_arrays * range.floats() * kF32;
+  CpuScratch scratch;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerMemory memory = memory_of_layer(model, i, choice);
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
+    const CpuScratchCase scratch_case{rows, 1, i == 0, options.plan.accumulate > 1};
+    scratch.include(
+        row_of(model.layers[i].kind).cpu_scratch(model.layers[i], model.layer_input_shape(i), scratch_case));
   }
-  if (setting.gpu) parts.workspace += kGpuWorkspace;
+  parts.workspace += setting.gpu ? gpu_workspace(options.plan) : scratch.total();
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }

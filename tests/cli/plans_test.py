@@ -29,7 +29,7 @@ def check_plans_are_listed(case):
     for plan in outcome["plans"]:
         mesh, memory = plan["mesh"], plan["memory"]
         assert mesh["dp"] * mesh["tp"] * mesh["pp"] == 8
-        assert memory["total"] == sum(memory[part] for part in ("parameters", "gradients", "optimizer", "activations"))
+        assert memory["total"] == sum(memory[part] for part in ("parameters", "gradients", "optimizer", "activations", "workspace"))
     case.refused(2, "usage", "plans", "--model", "gpt3", says=["gpt3"])
     case.refused(2, "usage", "plans", "--devices", "0", says=["devices"])
 

@@ -37,7 +37,7 @@ TEST_P(PlanMemoryOf, IsWithinThreePercent) {
     if (!plan_feasible(plan, model).ok) continue;
     // Two stages on a rank may hold most at different times: the model takes their sum at one time.
     const double tolerance = num_stages(plan) > plan.mesh.pp ? 0.15 : 0.03;
-    const double measured = allocated_bytes_of(model, plan);
+    const double measured = allocated_bytes_of(model, plan, 2);
     EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / measured, 1.0, tolerance)
         << model.name << " under " << GetParam();
   }
@@ -75,7 +75,7 @@ TEST_P(ZeroMemoryOf, EveryPresetIsWithinThreePercent) {
     plan.global_batch = 16;
     if (!plan_feasible(plan, model).ok) continue;
     ++tested;
-    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan), 1.0, 0.03)
+    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan, 2), 1.0, 0.03)
         << preset.name << " under " << GetParam();
   }
   EXPECT_GT(tested, 3);
@@ -95,13 +95,16 @@ INSTANTIATE_TEST_SUITE_P(Plans, PlanMemoryOf,
                                            "pp2,m4,recompute=block", "tp2,recompute=selective", "dp1,recompute=block"),
                          [](const auto& which) { return test_name(which.param); });
 
-// Presets whose trainer takes up to 5 GB, so that larger ones are left out; one row of each is enough.
+// Presets whose trainer takes up to 5 GB, so that larger ones are left out; one row of each is enough. A step of the
+// transformers takes seconds, and its scratch memory is below 1 %.
 TEST(PlanMemory, OfLargePresetsIsWithinThreePercent) {
   for (const char* preset : {"gpt2", "bert-base", "resnet18", "resnet34"}) {
     const ModelSpec model = find_model_preset(preset);
     ParallelPlan plan = parse_plan("dp1");
     plan.global_batch = 1;
-    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan), 1.0, 0.03)
+    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) /
+                    allocated_bytes_of(model, plan, model.layers[0].kind == LayerKind::conv ? 2 : 0),
+                1.0, 0.03)
         << preset;
   }
 }

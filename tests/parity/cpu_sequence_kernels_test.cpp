@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/cpu_scratch.h"
 #include "reference_sequence.h"
 #include "special_floats.h"
 
@@ -38,7 +39,7 @@ class CpuSequenceKernelsTest : public ::testing::TestWithParam<SequenceBuild> {
     const size_t given = x.size();
     x.push_back(0.0f);
     const auto count = static_cast<int64_t>(x.size());
-    x.resize(x.size() / kScoreAlignment * kScoreAlignment + kScoreAlignment, kNan);
+    x.resize(x.size() / kPadFloats * kPadFloats + kPadFloats, kNan);
     float log_sum = 0, inverse_sum = 0;
     kernels().softmax_rows({x.data(), 1, count, static_cast<int64_t>(x.size()), 0, false, 1.0f}, &log_sum,
                            &inverse_sum);

@@ -199,26 +199,20 @@ PlanReference reference_run(const TrainerOptions& options, const JobData& data, 
   return result;
 }
 
-double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan) {
+double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan, int steps) {
   TrainerOptions options;
   options.model = model;
   options.plan = plan;
-  const int world = plan.num_devices();
-  JobDevices job = cpu_job_devices(world);
-  std::vector<double> bytes(static_cast<size_t>(world));
-  run_rank_threads(
-      world,
-      [&](int index) {
-        const auto r = static_cast<size_t>(index);
-        job.devices[r]->bind_thread();
-        RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
-        const size_t before = job.devices[r]->allocated_bytes();
-        Trainer trainer(rank, options);
-        bytes[r] = static_cast<double>(job.devices[r]->allocated_bytes() - before);
-      },
-      [&](const Error& cause) {
-        for (auto& communicator : job.communicators) communicator->abort(cause);
-      });
+  JobDevices job = cpu_job_devices(plan.num_devices());
+  std::vector<double> bytes;
+  for (const auto& device : job.devices) bytes.push_back(-static_cast<double>(device->allocated_bytes()));
+  const JobData data = random_data(model, plan.global_batch, 1);
+  on_trainers(job, options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    for (int step = 0; step < steps; ++step) trainer.step(features, targets);
+    trainer.synchronize();
+    const auto r = static_cast<size_t>(rank);
+    bytes[r] += static_cast<double>(job.devices[r]->peak_allocated_bytes());
+  });
   return *std::max_element(bytes.begin(), bytes.end());
 }
 

@@ -48,8 +48,8 @@ struct PlanReference {
 };
 PlanReference reference_run(const TrainerOptions& options, const JobData& data, int steps, int64_t micro_batches = 1);
 
-/// Bytes that the fullest CPU virtual device allocates for a trainer.
-double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan);
+/// Bytes that the fullest CPU virtual device holds at most for a trainer and its steps.
+double allocated_bytes_of(const ModelSpec& model, const ParallelPlan& plan, int steps);
 
 /// A plan's text as the name of a test.
 std::string test_name(std::string plan);
