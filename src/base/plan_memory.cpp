@@ -158,9 +158,9 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
 
 }  // namespace
 
-int64_t gpu_workspace(const ParallelPlan& plan) {
-  constexpr int64_t kPerStream = int64_t{72} << 20;
-  return (plan.mesh.pp > 1 ? 1 : 2) * kPerStream;
+int64_t gpu_workspace(const ParallelPlan& plan, bool has_dense_layers) {
+  constexpr int64_t kPerStream = (64 << 20) + (1 << 20) + (1 << 18) + (1 << 14);  // as CudaContext::make_memory
+  return (has_dense_layers && plan.mesh.pp == 1 ? 2 : 1) * kPerStream;
 }
 
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting) {
@@ -231,7 +231,8 @@ PlanMemory PlanMemories::of(const ParallelPlan& plan) {
                                                      chunks_of(plan), static_cast<int>(i));
     PlanMemory memory = parameter_memory(plan, rank.units, rank.has_dense_layers, setting_.optimizer_arrays);
     memory.activations = (rank.per_row * in_flight / rank.num_stages + rank.shared_per_row) * rows + rank.fixed;
-    memory.workspace = setting_.gpu ? gpu_workspace(plan) : scratch_of(rank, rows, plan.accumulate > 1);
+    memory.workspace =
+        setting_.gpu ? gpu_workspace(plan, rank.has_dense_layers) : scratch_of(rank, rows, plan.accumulate > 1);
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;
