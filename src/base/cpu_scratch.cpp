@@ -44,7 +44,7 @@ int64_t padded_width(int64_t width) {
 CpuScratch no_scratch(const LayerSpec&, const Shape&, const CpuScratchCase&) { return {}; }
 
 CpuScratch dense_scratch(const LayerSpec& layer, const Shape& input, const CpuScratchCase& c) {
-  const int64_t in = count_of(input), out = layer.units / c.shards;
+  const int64_t in = count_of(input), out = layer.units;  // those of a rank
   const int64_t of_x = padded_copy(c.rows, in, kAliasingActivations);
   const bool copies_weights = !c.first && c.rows >= kFirstRowsWorthACopy && c.rows <= kLastRowsWorthACopy;
   CpuScratch scratch{std::max(of_x, padded_copy(c.rows, out, kAliasingActivations)), of_x};

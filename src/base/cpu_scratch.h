@@ -33,7 +33,7 @@ int64_t padded_width(int64_t width);
 /// What the scratch memory of a layer depends on besides its description.
 struct CpuScratchCase {
   int64_t rows = 0;          // of a micro-batch
-  int64_t shards = 1;        // of tensor parallelism; 1 where the layer is not divided
+  int64_t shards = 1;        // of tensor parallelism; 1 for dense layers, which have the rank's units and inputs
   bool first = false;        // of the model: no gradient of its input
   bool accumulates = false;  // gradients of parameters are added to those of an earlier micro-batch
 };

@@ -69,8 +69,8 @@ LayerMemory norm_memory(const LayerSpec&, const Shape& input, const MemoryChoice
   return {2 * (count_of(input) + input[0]) * kF32, 0, 0};
 }
 
-// Activations of the gates and two states of each step, in rows of whole vectors. A GPU computes the
-// gradients of all gates, padded to four, before the products with them.
+// Activations of the gates and two states of each step, in rows of whole vectors. A GPU computes the gradients of all
+// gates, padded to four, before the products with them.
 LayerMemory recurrent_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const auto padded = [&](int64_t width) { return choice.gpu ? (width + 15) / 16 * 16 : padded_width(width); };
   const int64_t gates = layer.kind == LayerKind::lstm ? 4 : 3;

@@ -156,12 +156,14 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
   return bytes;
 }
 
-}  // namespace
-
+/// GEMM workspaces and scratch of the streams on which a GPU computes: a second one for the weight gradients of dense
+/// layers, which pipeline stages do not have (and small batches may not use).
 int64_t gpu_workspace(const ParallelPlan& plan, bool has_dense_layers) {
   constexpr int64_t kPerStream = (64 << 20) + (1 << 20) + (1 << 18) + (1 << 14);  // as CudaContext::make_memory
   return (has_dense_layers && plan.mesh.pp == 1 ? 2 : 1) * kPerStream;
 }
+
+}  // namespace
 
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting) {
   MemoryChoice choice{static_cast<Recompute>(plan.recompute), setting.type};

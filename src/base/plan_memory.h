@@ -24,10 +24,6 @@ struct MemorySetting {
 /// What the memory of the plan's layers depends on.
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting);
 
-/// Bytes of GEMM workspaces and scratch of the streams on which a GPU computes: a second one for the weight gradients
-/// of dense layers, which pipeline stages do not have (and small batches may not use).
-int64_t gpu_workspace(const ParallelPlan& plan, bool has_dense_layers);
-
 /// Memory of plans of one model, which share what does not change from plan to plan: parameters and activations of each
 /// rank, by the fields that divide the model. Keeps a reference to the model. Not thread-safe.
 ///

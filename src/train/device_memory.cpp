@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/cpu_scratch.h"
 #include "base/layer_memory.h"
 #include "base/plan_memory.h"
 #include "base/plan_rules.h"
@@ -58,18 +57,12 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, D
   parts.gradients += sync_bytes(options.plan, layout.num_floats);
   for (const FloatRange& range : row.owned(options.plan, layout, 0))
     parts.optimizer += setting.optimizer_arrays * range.floats() * kF32;
-  CpuScratch scratch;
-  bool has_dense_layers = false;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerMemory memory = memory_of_layer(model, i, choice);
     parts.activations += rows * memory.kept + memory.fixed;
     parts.workspace = std::max(parts.workspace, rows * memory.shared);
-    has_dense_layers = has_dense_layers || model.layers[i].kind == LayerKind::dense;
-    const CpuScratchCase scratch_case{rows, 1, i == 0, options.plan.accumulate > 1};
-    scratch.include(
-        row_of(model.layers[i].kind).cpu_scratch(model.layers[i], model.layer_input_shape(i), scratch_case));
   }
-  parts.workspace += setting.gpu ? gpu_workspace(options.plan, has_dense_layers) : scratch.total();
+  parts.workspace += plan_memory(options.plan, model, setting).workspace;
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
   return parts;
 }
