@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/cpu_scratch.h"
-#include "base/fused_blocks.h"
 
 namespace amdahl {
 namespace {
@@ -26,14 +25,6 @@ int64_t typed_input(const Shape& input, const MemoryChoice& choice) {
   return converts(choice) ? count_of(input) * bytes_of(choice.type) : 0;
 }
 
-/// Whether a GPU may compute the block by kernels that keep the gradients of q, k and v beside those of the hidden
-/// units (TransformerBlockOps); whether it does also depends on its architecture and math mode.
-bool may_be_fused(const LayerSpec& layer, int64_t steps, const MemoryChoice& choice) {
-  constexpr int64_t kHeadWidth = 64, kMostHeads = 4, kMostSteps = 128;
-  return kFusesBlocks && choice.gpu && choice.recompute == Recompute::none && !layer.post_norm && steps <= kMostSteps &&
-         layer.heads <= kMostHeads && layer.units == layer.heads * kHeadWidth;
-}
-
 }  // namespace
 
 LayerMemory output_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice&) {
@@ -51,8 +42,7 @@ LayerMemory projection_memory(const LayerSpec& layer, const Shape& input, const 
 
 // Per step: attention's q, k, v and output in the compute type, the sum after it, and a sum of exponentials per head;
 // two normalised inputs, and input and output of GELU in the compute type; means and deviations of the normalisations.
-// A block that normalises after its additions keeps two more rows of f32. A fused one has gradients of q, k and v in
-// shared memory of their own, and sums of normalisations per row.
+// A block that normalises after its additions keeps two more rows of f32.
 LayerMemory block_memory(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice) {
   const int64_t steps = input[0], d = layer.units, typed = bytes_of(choice.type), post_norm = layer.post_norm ? 1 : 0;
   const int64_t attention = 4 * d * typed + (d + layer.heads + 2 + post_norm * d) * kF32;
@@ -61,8 +51,7 @@ LayerMemory block_memory(const LayerSpec& layer, const Shape& input, const Memor
   int64_t kept = 2 * d * kF32, shared = gradients;
   (choice.recompute == Recompute::block ? shared : kept) += attention;
   (choice.recompute == Recompute::none ? kept : shared) += others;
-  const int64_t fused = may_be_fused(layer, steps, choice) ? steps * 3 * d * typed + 4 * d * kF32 : 0;
-  return {steps * kept, steps * shared + fused, typed_parameters(layer, input, choice)};
+  return {steps * kept, steps * shared, typed_parameters(layer, input, choice)};
 }
 
 LayerMemory norm_memory(const LayerSpec&, const Shape& input, const MemoryChoice&) {

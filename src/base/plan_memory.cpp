@@ -69,10 +69,8 @@ LayerMemory divided_recurrent_memory(const LayerSpec& layer, const Shape& input,
 LayerMemory layer_memory(const ModelShares& shares, size_t i, const LayerRange& range) {
   const LayerSpec& layer = shares.model.layers[i];
   const Shape input = shares.model.layer_input_shape(i);
+  LayerMemory memory = memory_of_layer(shares.model, i, shares.choice, range.first, range.last);
   const int64_t tp = shares.plan.mesh.tp;
-  MemoryChoice choice = shares.choice;
-  choice.gpu = choice.gpu && tp == 1;  // kernels of whole layers
-  LayerMemory memory = memory_of_layer(shares.model, i, choice, range.first, range.last);
   if (tp == 1) return memory;
   const bool takes_part = i > 0 && shares.divides_tokens_of(i - 1), gives_part = shares.divides_tokens_of(i);
   if (shares.roles[i] == TensorRole::column) {

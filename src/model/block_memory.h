@@ -1,9 +1,7 @@
 // The parameters of a transformer block and the memory of its passes.
 #pragma once
 
-#include <array>
-
-#include "model/layer.h"
+#include <cstddef>
 
 namespace amdahl {
 
@@ -20,8 +18,7 @@ enum BlockParameter : size_t {
   kUpWeight,
   kUpBias,
   kDownWeight,
-  kDownBias,
-  kNumBlockParameters
+  kDownBias
 };
 
 /// What forward keeps for backward; `steps` x rows of each. Under sequence parallelism a rank has its own tokens of
@@ -43,22 +40,13 @@ struct BlockSaved {
 /// Temporary gradients of one backward.
 struct BlockGradients {
   void* branch;   // [units] of a branch's output, in the compute type
-  void* narrow;   // [units] of a GEMM's input; fused: of the attention branch's output
+  void* narrow;   // [units] of a GEMM's input
   void* wide;     // [4 units] of the up GEMM's output, or [3 units] of q, k, v
   float* middle;  // [units] of the residual stream between the branches
   float* unused;  // [units] in place of an input gradient that nobody wants
   // Where tokens are divided:
   void* gathered;  // [units] all tokens of a GEMM's input
   float* sums;     // [4, units] gradients of the normalisations, from this rank's tokens
-  // Of fused blocks:
-  void* qkv;             // [3 units] of q, k, v
-  float* norm_partials;  // [rows, 4, units] gradients of the normalisations, from one row each
-};
-
-/// The parameters as the passes read them, and where their gradients go.
-struct BlockParameters {
-  std::array<ParameterView, kNumBlockParameters> f32{};
-  std::array<const void*, kNumBlockParameters> typed{};  // in the compute type
 };
 
 }  // namespace amdahl

@@ -4,7 +4,6 @@
 // The residual stream and its gradient are f32; GEMMs and attention read and write the compute type.
 #include "model/block_memory.h"
 #include "model/coarse_layer.h"
-#include "model/fused_block.h"
 
 namespace amdahl {
 namespace {
@@ -16,8 +15,7 @@ class TransformerBlock final : public CoarseLayer {
         width_(context.spec.units),
         steps_(context.input[0]),
         attended_(width_ / place().size),
-        hidden_(4 * attended_),
-        fused_(make_fused(context)) {}
+        hidden_(4 * attended_) {}
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = CoarseLayer::make_state(max_rows);
@@ -36,7 +34,6 @@ class TransformerBlock final : public CoarseLayer {
     const TokenPart tokens = input_tokens(rows.rows);
     const int64_t n = tokens.own();
     const auto [saved, g] = memory_of(state, tokens);
-    if (fused_.has_forward()) return fused_.forward(stream, rows.rows, {input, state.out(), saved, block_parameters()});
     if (spec().post_norm) return compute_post_norm(stream, rows.rows, input, state, saved, g);
     normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
     const void* branch = attention_branch(stream, rows.rows, saved, g);
@@ -83,9 +80,6 @@ class TransformerBlock final : public CoarseLayer {
     const TokenPart tokens = input_tokens(rows.rows);
     const int64_t n = tokens.own();
     const auto [saved, g] = memory_of(state, tokens);
-    if (fused_.has_backward())
-      return fused_.backward(stream, rows.rows,
-                             {input, state.d_out(), d_input, saved, g, block_parameters(), accumulate});
     compute_again(stream, rows.rows, input, saved, g);
     float* dx = d_input ? d_input : g.unused;
     void* const typed = tokens.mine(g.branch, width_, type());  // of this rank's tokens, as is `narrow`
@@ -106,20 +100,6 @@ class TransformerBlock final : public CoarseLayer {
   }
 
  private:
-  /// Only whole blocks that normalise before their branches and keep all that backward reads.
-  FusedBlock make_fused(const LayerContext& context) const {
-    if (context.spec.post_norm || context.tensor || context.tokens || context.recompute != Recompute::none)
-      return FusedBlock(context.ops);
-    return {context.ops, {0, steps_, heads(), width_, hidden_, context.spec.causal, type()}};
-  }
-  BlockParameters block_parameters() const {
-    BlockParameters parameters;
-    for (size_t i = 0; i < kNumBlockParameters; ++i) {
-      parameters.f32[i] = tensor(i);
-      parameters.typed[i] = typed(i);
-    }
-    return parameters;
-  }
   BlockGradients take_gradients(ScratchParts& parts, const TokenPart& tokens) const {
     BlockGradients g{};
     g.branch = parts.take(tokens.gathered() * width_, type());
@@ -127,10 +107,6 @@ class TransformerBlock final : public CoarseLayer {
     g.wide = parts.take(tokens.all() * hidden_, type());
     g.middle = parts.floats(tokens.each() * width_);
     g.unused = parts.floats(tokens.each() * width_);
-    if (fused_.has_backward()) {
-      g.qkv = parts.take(tokens.all() * 3 * width_, type());
-      g.norm_partials = parts.floats(tokens.all() / steps_ * 4 * width_);
-    }
     if (!tokens.is_divided()) return g;
     g.gathered = parts.take(tokens.gathered() * width_, type());
     g.sums = parts.floats(4 * width_);
@@ -258,7 +234,7 @@ class TransformerBlock final : public CoarseLayer {
     if (tokens.is_divided()) return tokens.sum(stream, data, width_, type());
     sum_parts(stream, data, tokens.all() * width_, type());
   }
-  /// BlockGradients of weight and bias; `bias_done`: the bias gradient was computed with dy.
+  /// Gradients of weight and bias; `bias_done`: the bias gradient was computed with dy.
   void weight_gradient(Stream& stream, int64_t n, const void* dy, int64_t out, const void* x, int64_t in, size_t weight,
                        bool accumulate, bool bias_done = false) const {
     ops().matmul().matmul(stream, {.a = dy,
@@ -363,7 +339,6 @@ class TransformerBlock final : public CoarseLayer {
 
   int64_t width_, steps_;
   int64_t attended_, hidden_;  // width of the heads, and hidden units, that are held here
-  FusedBlock fused_;
 };
 
 }  // namespace

@@ -67,6 +67,5 @@ std::unique_ptr<AttentionOps> make_cuda_attention_ops(std::shared_ptr<CudaContex
 std::unique_ptr<SequenceOps> make_cuda_sequence_ops(std::shared_ptr<CudaContext> context);
 std::unique_ptr<ConvOps> make_cuda_conv_ops(std::shared_ptr<CudaContext> context);
 std::unique_ptr<RecurrentOps> make_cuda_recurrent_ops(std::shared_ptr<CudaContext> context);
-std::unique_ptr<TransformerBlockOps> make_cuda_block_ops(std::shared_ptr<CudaContext> context);
 
 }  // namespace amdahl

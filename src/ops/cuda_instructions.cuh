@@ -1,7 +1,4 @@
 // PTX instructions as functions: matrix products of tensor cores, copies into shared memory, barriers of clusters.
-//
-// Kernels that use no other inline assembly run on a CPU too: tests/emulator has a file of the same name, which does
-// the same with fibers.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -110,23 +107,10 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// The cluster barrier, by every thread of the cluster: what a thread wrote to global memory and to the shared memory
-/// of any block before arrive_at_peers is visible after wait_for_peers to all.
-__device__ __forceinline__ void arrive_at_peers() {
-  __syncwarp();  // its lanes execute the instruction together
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
+/// Waits until every thread of the cluster has arrived at the cluster barrier.
 __device__ __forceinline__ void wait_for_peers() {
-  __syncwarp();
+  __syncwarp();  // its lanes execute the instruction together
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-/// `pointer` to this block's shared memory, in block `rank` of the cluster: for plain loads and stores.
-template <class T>
-__device__ __forceinline__ T* peer_pointer(T* pointer, int rank) {
-  uint64_t there;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(pointer), "r"(rank));
-  return reinterpret_cast<T*>(there);
 }
 
 }  // namespace amdahl

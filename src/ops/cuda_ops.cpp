@@ -84,21 +84,19 @@ class CudaCompressionOps final : public CompressionOps {
 std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
   if (device.backend() != BackendKind::cuda) throw Error(Cause::internal, "CUDA ops need a CUDA device");
   const auto context = std::make_shared<CudaContext>(device, options);
-  return std::make_unique<Ops>(
-      Ops::Families{.gemm = make_cuda_gemm_ops(context),
-                    .elementwise = std::make_unique<CudaElementwiseOps>(context),
-                    .loss = std::make_unique<CudaLossOps>(context),
-                    .optimizer = std::make_unique<CudaOptimizerOps>(context),
-                    .matmul = make_cuda_matmul_ops(context),
-                    .norm = make_cuda_norm_ops(context),
-                    .attention = make_cuda_attention_ops(context),
-                    .sequence = make_cuda_sequence_ops(context),
-                    .recurrent = make_cuda_recurrent_ops(context),
-                    .conv = make_cuda_conv_ops(context),
-                    .compression = std::make_unique<CudaCompressionOps>(context),
-                    .transformer_block = options.fused_blocks ? make_cuda_block_ops(context) : nullptr,
-                    .compute_type = compute_type_of(options.math),
-                    .gains_from_second_stream = true});
+  return std::make_unique<Ops>(Ops::Families{.gemm = make_cuda_gemm_ops(context),
+                                             .elementwise = std::make_unique<CudaElementwiseOps>(context),
+                                             .loss = std::make_unique<CudaLossOps>(context),
+                                             .optimizer = std::make_unique<CudaOptimizerOps>(context),
+                                             .matmul = make_cuda_matmul_ops(context),
+                                             .norm = make_cuda_norm_ops(context),
+                                             .attention = make_cuda_attention_ops(context),
+                                             .sequence = make_cuda_sequence_ops(context),
+                                             .recurrent = make_cuda_recurrent_ops(context),
+                                             .conv = make_cuda_conv_ops(context),
+                                             .compression = std::make_unique<CudaCompressionOps>(context),
+                                             .compute_type = compute_type_of(options.math),
+                                             .gains_from_second_stream = true});
 }
 
 }  // namespace amdahl

@@ -18,7 +18,7 @@ inline int cluster_size(const KernelLaunch& launch, int64_t tiles, int64_t num_k
 
 template <class Arguments>
 void launch_clusters(const KernelLaunch& launch, void (*kernel)(Arguments), const Arguments& arguments, int64_t blocks,
-                     int cluster, size_t shared_bytes, const char* name, int threads = kTileThreads) {
+                     int cluster, size_t shared_bytes, const char* name) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = static_cast<unsigned>(cluster);
@@ -27,7 +27,7 @@ void launch_clusters(const KernelLaunch& launch, void (*kernel)(Arguments), cons
   attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.blockDim = dim3(kTileThreads);
   config.dynamicSmemBytes = shared_bytes;
   config.stream = launch.stream;
   config.attrs = attributes;

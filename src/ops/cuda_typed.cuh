@@ -79,8 +79,6 @@ __device__ __forceinline__ Elements<T, kCount> load_elements(const T* pointer) {
       reinterpret_cast<uint4*>(group.e)[i] = reinterpret_cast<const uint4*>(pointer)[i];
   } else if constexpr (Group::kBytes == 8) {
     *reinterpret_cast<uint2*>(group.e) = *reinterpret_cast<const uint2*>(pointer);
-  } else if constexpr (Group::kBytes == 4) {
-    *reinterpret_cast<uint32_t*>(group.e) = *reinterpret_cast<const uint32_t*>(pointer);
   } else {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) group.e[i] = pointer[i];
@@ -97,8 +95,6 @@ __device__ __forceinline__ void store_elements(T* pointer, const Elements<T, kCo
       reinterpret_cast<uint4*>(pointer)[i] = reinterpret_cast<const uint4*>(group.e)[i];
   } else if constexpr (Group::kBytes == 8) {
     *reinterpret_cast<uint2*>(pointer) = *reinterpret_cast<const uint2*>(group.e);
-  } else if constexpr (Group::kBytes == 4) {
-    *reinterpret_cast<uint32_t*>(pointer) = *reinterpret_cast<const uint32_t*>(group.e);
   } else {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) pointer[i] = group.e[i];

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "amdahl/plan.h"
-#include "base/fused_blocks.h"
 #include "ops/attention_ops.h"
 #include "ops/compression_ops.h"
 #include "ops/conv_ops.h"
@@ -24,7 +23,6 @@
 #include "ops/optimizer_ops.h"
 #include "ops/recurrent_ops.h"
 #include "ops/sequence_ops.h"
-#include "ops/transformer_block_ops.h"
 
 namespace amdahl {
 
@@ -42,7 +40,6 @@ class Ops {
     std::unique_ptr<RecurrentOps> recurrent{};
     std::unique_ptr<ConvOps> conv{};
     std::unique_ptr<CompressionOps> compression{};
-    std::unique_ptr<TransformerBlockOps> transformer_block{};  // null: blocks are computed operation by operation
     DType compute_type = DType::f32;  // what layers convert parameters and activations to before a GEMM
     /// Whether work on a second stream runs concurrently with the first on otherwise idle resources: true on GPUs,
     /// false where one stream is a thread that stands for the whole device.
@@ -62,8 +59,6 @@ class Ops {
   RecurrentOps& recurrent() { return present(families_.recurrent, "recurrent layers"); }
   ConvOps& conv() { return present(families_.conv, "convolutions"); }
   CompressionOps& compression() { return present(families_.compression, "compression"); }
-  /// Null where the backend has none.
-  TransformerBlockOps* transformer_block() { return families_.transformer_block.get(); }
   DType compute_type() const { return families_.compute_type; }
   bool gains_from_second_stream() const { return families_.gains_from_second_stream; }
 
@@ -87,8 +82,7 @@ inline DType compute_type_of(MathMode math) {
 /// capturing or timing it.
 struct OpsOptions {
   MathMode math = MathMode::fp32;
-  bool deterministic = false;        // only algorithms that give bit-equal reruns
-  bool fused_blocks = kFusesBlocks;  // kernels of whole transformer blocks, where the backend has them
+  bool deterministic = false;  // only algorithms that give bit-equal reruns
 };
 
 /// A device's Ops, created on first use: a measurement that needs no Ops runs without the library behind them. Copies

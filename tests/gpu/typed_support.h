@@ -94,9 +94,7 @@ class TypedOpsTest : public GpuTest, public ::testing::WithParamInterface<TypeCa
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (device)
-      ops = make_cuda_ops(*device,
-                          {.math = GetParam().math, .deterministic = GetParam().deterministic, .fused_blocks = true});
+    if (device) ops = make_cuda_ops(*device, {GetParam().math, GetParam().deterministic});
   }
   DType type() const { return GetParam().type; }
   TypedArray typed(const std::vector<float>& values, int64_t skip = 0) { return typed(type(), values, skip); }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "base/cpu_scratch.h"
-#include "base/fused_blocks.h"
 #include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "errors.h"
@@ -125,27 +124,6 @@ TEST(DeviceMemory, PlansHaveTheGradientsOfRecurrentGates) {
       EXPECT_LT(activations("dp2.tp2", true), activations("tp2", true)) << preset;
       EXPECT_LT(activations("pp2,m4", true), activations("dp1", true)) << preset;
     }
-}
-
-TEST(DeviceMemory, BlocksThatAGpuMayFuseHaveMoreGradients) {
-  const int64_t rows = 16;
-  for (const DType type : {DType::f32, DType::bf16}) {
-    TrainerOptions options = options_for(find_model_preset("transformer"), Recompute::none, "adam");
-    const auto added = [&](const char* text) {
-      options.plan = parse_plan(text);
-      options.plan.global_batch = rows;
-      return plan_memory(options.plan, options.model, {2, type, true}).activations -
-             plan_memory(options.plan, options.model, {2, type, false}).activations;
-    };
-    const int64_t fused = kFusesBlocks ? rows : 0, qkv = 96 * 3 * 192 * static_cast<int64_t>(size_of(type)),
-                  norms = 4 * 192 * 4;
-    EXPECT_EQ(added("dp1"), fused * (qkv + norms));
-    EXPECT_EQ(added("dp2"), fused / 2 * (qkv + norms));
-    EXPECT_EQ(added("tp3"), 0) << "divided blocks are separate operations";
-    EXPECT_EQ(added("dp1,recompute=block"), 0) << "as are those that keep less";
-    options.model = find_model_preset("gpt2");
-    EXPECT_EQ(added("dp1"), 0) << "12 heads";
-  }
 }
 
 TEST(DeviceMemory, RecomputationAndShardsNeedLess) {
