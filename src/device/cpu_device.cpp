@@ -58,12 +58,32 @@ class RegisteredStream : public CpuStream {
     memory_->streams.push_back(this);
   }
   ~RegisteredStream() override {
-    std::lock_guard lock(memory_->mutex);
+    std::unique_lock lock(memory_->mutex);
     std::erase(memory_->streams, this);
+    memory_->drained.wait(lock, [&] { return draining_ == 0; });
+  }
+
+  /// Drains the registered streams of `memory`. A stream that is destroyed meanwhile waits for its part of this.
+  static void drain_all(CpuDevice::Memory& memory) {
+    std::unique_lock lock(memory.mutex);
+    const std::vector<RegisteredStream*> streams = memory.streams;
+    // Called by a work item, which no longer uses what is freed: a drain from a worker could wait for itself.
+    if (std::any_of(streams.begin(), streams.end(), [](const CpuStream* stream) { return stream->on_worker(); }))
+      return;
+    for (RegisteredStream* stream : streams) {
+      if (std::find(memory.streams.begin(), memory.streams.end(), stream) == memory.streams.end()) continue;
+      ++stream->draining_;
+      lock.unlock();
+      stream->drain();
+      lock.lock();
+      --stream->draining_;
+      memory.drained.notify_all();
+    }
   }
 
  private:
   std::shared_ptr<CpuDevice::Memory> memory_;
+  int draining_ = 0;  // threads that are in drain()
 };
 
 class CpuBuffer : public Buffer {
@@ -76,15 +96,7 @@ class CpuBuffer : public Buffer {
     }
   }
   ~CpuBuffer() override {
-    std::vector<CpuStream*> streams;
-    {
-      std::lock_guard lock(memory_->mutex);
-      streams = memory_->streams;
-      // Freed by a work item, which no longer uses the buffer: a drain from a worker could wait for itself.
-      if (std::any_of(streams.begin(), streams.end(), [](CpuStream* stream) { return stream->on_worker(); }))
-        streams.clear();
-    }
-    for (CpuStream* stream : streams) stream->drain();
+    RegisteredStream::drain_all(*memory_);
     std::free(data_);
     memory_->current.fetch_sub(bytes_);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +12,8 @@
 #include "device/device.h"
 
 namespace amdahl {
+
+class RegisteredStream;
 
 class CpuDevice : public Device {
  public:
@@ -48,8 +51,9 @@ class CpuDevice : public Device {
   struct Memory {
     std::atomic<size_t> current{0};
     std::atomic<size_t> peak{0};
-    std::mutex mutex;                 // guards streams
-    std::vector<CpuStream*> streams;  // live streams, which freeing a buffer drains first, as cudaFree does
+    std::mutex mutex;                        // guards streams and their draining_
+    std::vector<RegisteredStream*> streams;  // live streams, which freeing a buffer drains first, as cudaFree does
+    std::condition_variable drained;
   };
 
   DeviceSpec spec_;

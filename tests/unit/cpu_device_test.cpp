@@ -246,6 +246,21 @@ TEST_F(CpuDeviceTest, FreeingABufferWaitsForTheWorkThatMayUseIt) {
   EXPECT_EQ(device.allocated_bytes(), 0u);
 }
 
+/// A shared heap may be freed by another rank's thread while this rank's streams end. ThreadSanitizer and ASan watch.
+TEST_F(CpuDeviceTest, StreamsMayEndWhileAnotherThreadFreesABuffer) {
+  for (int i = 0; i < 50; ++i) {
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (int k = 0; k < 3; ++k) {
+      streams.push_back(device.make_stream("compute"));
+      as_cpu(*streams.back()).enqueue([] { std::this_thread::sleep_for(std::chrono::microseconds(50)); });
+    }
+    std::thread other([buffer = device.allocate(64)]() mutable { buffer.reset(); });
+    streams.clear();
+    other.join();
+    EXPECT_EQ(device.allocated_bytes(), 0u);
+  }
+}
+
 TEST_F(CpuDeviceTest, SaysHowMuchMemoryWasAskedAndIsFree) {
   try {
     device.allocate(size_t{1} << 50);
