@@ -24,8 +24,8 @@ enum class LoopKind {
   barrier,        // all ranks
 };
 
-/// Most blocks of a kernel that executes a loop.
-inline constexpr int kMostLoopBlocks = 64;
+/// Most blocks, and most threads of a block, of a kernel that executes a loop.
+inline constexpr int kMostLoopBlocks = 64, kMostLoopThreads = 1024;
 /// Signals that a loop uses: two per block.
 inline constexpr size_t kLoopSignals = 2 * kMostLoopBlocks;
 
