@@ -4,6 +4,7 @@
 
 #include "base/cpu_scratch.h"
 #include "base/layer_memory.h"
+#include "base/math_mode.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
 
@@ -155,16 +156,17 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
 }
 
 /// GEMM workspaces and scratch of the streams on which a GPU computes: a second one for the weight gradients of dense
-/// layers, which pipeline stages do not have (and small batches may not use).
-int64_t gpu_workspace(const ParallelPlan& plan, bool has_dense_layers) {
+/// layers in a model of nothing else, but not where a kernel makes both gradients of a layer or in pipeline stages.
+int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows) {
   constexpr int64_t kPerStream = (64 << 20) + (1 << 20) + (1 << 18) + (1 << 14);  // as CudaContext::make_memory
-  return (has_dense_layers && plan.mesh.pp == 1 ? 2 : 1) * kPerStream;
+  const bool one_kernel = has_small_kernels(math) && rows <= kSmallRows;
+  return (model.is_mlp() && !one_kernel && plan.mesh.pp == 1 ? 2 : 1) * kPerStream;
 }
 
 }  // namespace
 
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting) {
-  MemoryChoice choice{static_cast<Recompute>(plan.recompute), setting.type};
+  MemoryChoice choice{static_cast<Recompute>(plan.recompute), compute_type_of(setting.math)};
   choice.gpu = setting.gpu;
   return choice;
 }
@@ -232,7 +234,7 @@ PlanMemory PlanMemories::of(const ParallelPlan& plan) {
     PlanMemory memory = parameter_memory(plan, rank.units, rank.has_dense_layers, setting_.optimizer_arrays);
     memory.activations = (rank.per_row * in_flight / rank.num_stages + rank.shared_per_row) * rows + rank.fixed;
     memory.workspace =
-        setting_.gpu ? gpu_workspace(plan, rank.has_dense_layers) : scratch_of(rank, rows, plan.accumulate > 1);
+        setting_.gpu ? gpu_workspace(plan, model_, setting_.math, rows) : scratch_of(rank, rows, plan.accumulate > 1);
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;

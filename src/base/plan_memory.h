@@ -18,8 +18,8 @@ namespace amdahl {
 /// What a plan's memory depends on besides the plan and its model.
 struct MemorySetting {
   int optimizer_arrays = 2;  // floats of state per parameter: 2 for Adam, 1 for SGD
-  DType type = DType::f32;   // what layers convert to before a GEMM
-  bool gpu = false;          // with what operations on GPUs take while they run
+  MathMode math = MathMode::fp32;
+  bool gpu = false;  // with what operations on GPUs take while they run
 };
 /// What the memory of the plan's layers depends on.
 MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& setting);

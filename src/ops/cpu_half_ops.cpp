@@ -220,7 +220,7 @@ void use_half_precision(Device& device, Ops::Families& families) {
   families.attention = std::make_unique<HalfAttentionOps>(device, std::move(families.attention));
   families.sequence = std::make_unique<HalfSequenceOps>(device, std::move(families.sequence));
   families.conv = make_half_conv_ops(device, std::move(families.conv));
-  families.compute_type = DType::f16;
+  families.math = MathMode::fp16;
 }
 
 }  // namespace amdahl

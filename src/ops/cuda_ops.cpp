@@ -95,7 +95,7 @@ std::unique_ptr<Ops> make_cuda_ops(Device& device, const OpsOptions& options) {
                                              .recurrent = make_cuda_recurrent_ops(context),
                                              .conv = make_cuda_conv_ops(context),
                                              .compression = std::make_unique<CudaCompressionOps>(context),
-                                             .compute_type = compute_type_of(options.math),
+                                             .math = options.math,
                                              .gains_from_second_stream = true});
 }
 

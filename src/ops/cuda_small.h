@@ -5,12 +5,11 @@
 // to run.
 #pragma once
 
+#include "base/math_mode.h"
 #include "ops/cuda_kernels.h"
 #include "ops/ops.h"
 
 namespace amdahl {
-
-inline constexpr int64_t kSmallRows = 64;
 
 /// Loads the code of these kernels, as preload_kernels does for the others. False when this build has none of them:
 /// they need architecture 9.0 or later.

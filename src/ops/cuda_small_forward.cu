@@ -130,7 +130,7 @@ ForwardKernel* kernel_for(int64_t batch, bool vector) {
 
 bool small_dense_applies(MathMode math, int64_t batch, int64_t in, int64_t out) {
   constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;  // offsets are ints
-  return (math == MathMode::tf32 || math == MathMode::bf16) && batch >= 1 && batch <= kSmallRows && in >= 1 &&
+  return has_small_kernels(math) && batch >= 1 && batch <= kSmallRows && in >= 1 &&
          out >= 1 && in * out <= kMost && kSmallRows * std::max(in, out) <= kMost;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "amdahl/plan.h"
+#include "base/math_mode.h"
 #include "ops/attention_ops.h"
 #include "ops/compression_ops.h"
 #include "ops/conv_ops.h"
@@ -40,7 +41,7 @@ class Ops {
     std::unique_ptr<RecurrentOps> recurrent{};
     std::unique_ptr<ConvOps> conv{};
     std::unique_ptr<CompressionOps> compression{};
-    DType compute_type = DType::f32;  // what layers convert parameters and activations to before a GEMM
+    MathMode math = MathMode::fp32;
     /// Whether work on a second stream runs concurrently with the first on otherwise idle resources: true on GPUs,
     /// false where one stream is a thread that stands for the whole device.
     bool gains_from_second_stream = false;
@@ -59,7 +60,9 @@ class Ops {
   RecurrentOps& recurrent() { return present(families_.recurrent, "recurrent layers"); }
   ConvOps& conv() { return present(families_.conv, "convolutions"); }
   CompressionOps& compression() { return present(families_.compression, "compression"); }
-  DType compute_type() const { return families_.compute_type; }
+  MathMode math() const { return families_.math; }
+  /// What layers convert parameters and activations to before a GEMM.
+  DType compute_type() const { return compute_type_of(math()); }
   bool gains_from_second_stream() const { return families_.gains_from_second_stream; }
 
  private:
@@ -72,11 +75,6 @@ class Ops {
   }
   Families families_;
 };
-
-/// What layers convert parameters and activations to before a GEMM in this math mode.
-inline DType compute_type_of(MathMode math) {
-  return math == MathMode::bf16 ? DType::bf16 : math == MathMode::fp16 ? DType::f16 : DType::f32;
-}
 
 /// Ops may time alternatives at the first use of a problem outside a capture: run each step once eagerly before
 /// capturing or timing it.

@@ -261,7 +261,8 @@ SoftwareProfile profile_of(const Calibration& calibration) {
 MemorySetting memory_setting_of(const Calibration& calibration) {
   MemorySetting setting;
   setting.gpu = calibration.device_kind == "cuda";
-  setting.type = calibration.math == "bf16" ? DType::bf16 : calibration.math == "fp16" ? DType::f16 : DType::f32;
+  for (const MathMode math : {MathMode::tf32, MathMode::bf16, MathMode::fp16})
+    if (calibration.math == to_string(math)) setting.math = math;
   return setting;
 }
 

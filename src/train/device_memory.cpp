@@ -40,10 +40,10 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
 
 }  // namespace
 
-MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type) {
+MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, MathMode math) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
-  const MemorySetting setting{num_state_arrays(options.hyper), type, backend == BackendKind::cuda};
+  const MemorySetting setting{num_state_arrays(options.hyper), math, backend == BackendKind::cuda};
   MemoryParts parts;
   if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
     const PlanMemory memory = plan_memory(options.plan, model, setting);

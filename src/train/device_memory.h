@@ -19,8 +19,8 @@ struct MemoryParts {
 };
 
 /// The memory of a Trainer with these options on its first rank, which has the most. `data` is what it gets from rank 0
-/// each step; callers add what they hold themselves. `type`: what layers convert to before a GEMM.
-MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, DType type);
+/// each step; callers add what they hold themselves.
+MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, MathMode math);
 
 /// `parts` with the memory of the communicators that a model divided by `plan` makes from `world`, as workspace.
 MemoryParts with_groups(MemoryParts parts, const TrainerOptions& options, const Communicator& world);

@@ -24,7 +24,7 @@ MemoryParts cell_memory(const StudySettings& settings, const StudyCellSpec& cell
                         int64_t data_rows) {
   const TrainerOptions options = options_of(settings, cell);
   const StrategyRow& row = find_strategy(options.plan.strategy);
-  MemoryParts parts = trainer_memory(options, backend, compute_type_of(cell.math));
+  MemoryParts parts = trainer_memory(options, backend, cell.math);
   const int64_t pool_rows =
       row.full_batch_everywhere || row.data_on_root ? cell.global_batch : most_data_rows(options.plan);
   const bool prefetches = options.plan.input == static_cast<int64_t>(InputMode::prefetch);

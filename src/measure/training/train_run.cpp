@@ -180,14 +180,14 @@ class TrainRank {
 
 }  // namespace
 
-MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, DType type) {
+MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, MathMode math) {
   const ParallelPlan& plan = settings.trainer.plan;
   const StrategyRow& row = find_strategy(plan.strategy);
   const int64_t batch_rows = row.full_batch_everywhere || row.data_on_root ? plan.global_batch : most_data_rows(plan);
   const int64_t validation_rows = std::llround(static_cast<double>(data.num_rows) * settings.validation_fraction);
   const bool prefetches = plan.input == static_cast<int64_t>(InputMode::prefetch);
   const int64_t rows = validation_rows + (prefetches ? 2 * batch_rows : data.num_rows + batch_rows);
-  MemoryParts parts = trainer_memory(settings.trainer, backend, type);
+  MemoryParts parts = trainer_memory(settings.trainer, backend, math);
   parts.data += rows * (data.input_width + data.target_floats()) * static_cast<int64_t>(sizeof(float));
   return parts;
 }
@@ -205,7 +205,7 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
     fleet.run(devices, [&](RankContext& rank) {
       require_device_memory(
           rank.device, devices_sharing_memory(fleet, devices), settings.trainer,
-          with_groups(training_memory(settings, data, rank.device.backend(), rank.ops->compute_type()),
+          with_groups(training_memory(settings, data, rank.device.backend(), rank.ops->math()),
                       settings.trainer, rank.communicator));
       rank.communicator.barrier(Deadline::after_seconds(settings.trainer.timeout_seconds));  // before any allocates
       TrainSettings mine = settings;

@@ -42,7 +42,7 @@ struct TrainedModel {
   std::vector<float> parameters;    // after the last epoch, in layout order
 };
 /// Modelled memory of the first device: the trainer, the data set and the current batch.
-MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, DType type);
+MemoryParts training_memory(const TrainSettings& settings, const Dataset& data, BackendKind backend, MathMode math);
 
 TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings& settings, const TrainEvents& events);
 
