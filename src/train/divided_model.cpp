@@ -159,9 +159,15 @@ void DividedModel::initialise() {
     model_->initialise(context_.compute, Deadline::after_seconds(context_.timeout_seconds + 2.0));
 }
 
+void DividedModel::silence(bool silent) {
+  silent_ = silent;
+  tensor_.silence(silent);
+  if (runner_) runner_->silence(silent);
+}
+
 void DividedModel::enqueue_gradients(const float* features, const float* targets, StageHooks hooks) {
   const FloatRange table = shared_table();
-  if (table.floats() == 0) return runner_->enqueue_gradients(features, targets, hooks);
+  if (table.floats() == 0 || silent_) return runner_->enqueue_gradients(features, targets, hooks);
   std::vector<FloatRange> deferred;
   const auto ready = hooks.ready;
   if (ready)

@@ -61,6 +61,8 @@ class DividedModel {
 
   /// Leaves out the sums of tensor parallelism, to time steps without them.
   void silence_tensor(bool silent) { tensor_.silence(silent); }
+  /// Leaves out all communication within the replica until called with false.
+  void silence(bool silent);
   /// Payload bytes that this rank has passed to communicators since the last call.
   size_t take_traffic();
 
@@ -78,6 +80,7 @@ class DividedModel {
   std::unique_ptr<Model> model_;
   std::unique_ptr<StageRunner> runner_;
   std::unique_ptr<RangeOptimizer> optimizer_;
+  bool silent_ = false;
 };
 
 }  // namespace amdahl

@@ -270,6 +270,7 @@ void Trainer::empty_step() {
 
 void Trainer::launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps) {
   const ProfilerRange range("step");
+  if (!warmed_) rehearse(features, targets);
   if (mode == LaunchMode::eager || !warmed_) {
     enqueue(features, targets, stamps);
     warmed_ = true;

@@ -203,6 +203,7 @@ class Trainer {
   void enqueue_micro_batches(const float* features, const float* targets, StepStamps* stamps, StepPart part);
   void end_step();
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
+  void rehearse(const float* features, const float* targets);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part = StepPart::full);
   void enqueue_forward(const BatchView& batch, bool accumulate);
   StepStats read_stats(Model& model);

@@ -314,6 +314,7 @@ void StageRunner::receive_input(Stage& stage, const Action& action, int64_t rows
     return context_.device.copy_within(*compute_, stage.input_of(micro_batch),
                                        below.model->outputs(below.slot_of(micro_batch)), float_bytes(floats));
   }
+  if (silent_) return;
   Stream& stream = *stage.input.stream;
   if (events.was_freed) stream.wait(*events.free);
   stage.input.communicator->recv(stage.input_of(micro_batch), static_cast<size_t>(floats), DType::f32, 0, stream);
@@ -324,6 +325,7 @@ void StageRunner::receive_input(Stage& stage, const Action& action, int64_t rows
 }
 
 void StageRunner::send_output(Stage& stage, int micro_batch, int64_t rows) {
+  if (silent_) return;
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   compute_->record(*events.output_done);
   stage.output.stream->wait(*events.output_done);
@@ -337,6 +339,7 @@ void StageRunner::receive_gradient(Stage& stage, const Action& action, int64_t r
   const int64_t floats = stage.model->output_floats(rows);
   float* gradient = stage.model->output_gradient(stage.slot_of(micro_batch));
   Stage::SlotEvents& events = stage.events_of(micro_batch);
+  if (silent_) return;
   Stream& stream = *stage.output_gradient.stream;
   if (events.was_freed) stream.wait(*events.free);  // the slot's previous micro-batch has read its gradient
   stage.output_gradient.communicator->recv(gradient, static_cast<size_t>(floats), DType::f32, 1, stream);
@@ -354,6 +357,7 @@ void StageRunner::send_input_gradient(Stage& stage, int micro_batch, int64_t row
     return context_.device.copy_within(*compute_, below.model->output_gradient(below.slot_of(micro_batch)), gradient,
                                        float_bytes(floats));
   }
+  if (silent_) return;
   Stage::SlotEvents& events = stage.events_of(micro_batch);
   Stream& stream = *stage.input_gradient.stream;
   compute_->record(*events.input_gradient_done);

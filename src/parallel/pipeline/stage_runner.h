@@ -68,6 +68,8 @@ class StageRunner {
   /// `all_rows`. Blocks. All ranks call it.
   void evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows);
   int64_t micro_batch_rows() const { return max_rows_; }
+  /// Leaves out all messages until called with false: stages compute on what their inputs hold.
+  void silence(bool silent) { silent_ = silent; }
   /// Payload bytes that this rank has sent and received since the last call.
   size_t take_traffic();
   /// Blocks until all enqueued work is done.
@@ -106,6 +108,7 @@ class StageRunner {
   Stream* compute_;
   std::unique_ptr<Event> begun_;  // a pass
   bool joined_ = true;            // the compute stream waits for all messages so far
+  bool silent_ = false;
   int64_t max_rows_ = 0;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
