@@ -155,12 +155,18 @@ StageBytes stage_bytes(const ModelShares& shares, const LayerRange& range, bool 
   return bytes;
 }
 
-/// GEMM workspaces and scratch of the streams on which a GPU computes: a second one for the weight gradients of dense
-/// layers in a model of nothing else, but not where a kernel makes both gradients of a layer or in pipeline stages.
+/// Whether a GPU computes gradients of weights on a stream of their own, as Trainer::choose_order.
+bool has_weight_stream(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows) {
+  if (!model.is_mlp() || plan.mesh.pp > 1 || zero_stage(plan.strategy) > 1) return false;
+  if (has_small_kernels(math) && rows <= kSmallRows) return false;  // one kernel makes both gradients
+  return zero_stage(plan.strategy) == 0 || plan.mesh.dp == 1 || !plan.overlap;
+}
+
+/// GEMM workspaces and scratch of the streams on which a GPU computes: layers, gradients of weights, compression.
 int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows) {
   constexpr int64_t kPerStream = (64 << 20) + (1 << 20) + (1 << 18) + (1 << 14);  // as CudaContext::make_memory
-  const bool one_kernel = has_small_kernels(math) && rows <= kSmallRows;
-  return (model.is_mlp() && !one_kernel && plan.mesh.pp == 1 ? 2 : 1) * kPerStream;
+  const bool compresses = plan.mesh.dp > 1 && plan.compress != PlanOptions{}.compress;
+  return (1 + has_weight_stream(plan, model, math, rows) + compresses) * kPerStream;
 }
 
 }  // namespace
