@@ -49,11 +49,15 @@ StageWork work_of_rank(const Workload& work, int rank) {
   return sum;
 }
 
+int products_of(const GemmWork& gemm, const LayerWork& layer) {
+  return gemm.forward + (layer.has_input_gradient && gemm.input_gradient) + gemm.weight_gradient;
+}
+
 double gemm_flops(const StageWork& stage) {
   double sum = 0;
   for (const LayerWork& layer : stage.layers)
     for (const GemmWork& gemm : layer.gemms)
-      sum += layer.repeats * (layer.has_input_gradient ? 3 : 2) * 2 * gemm.m * gemm.n * gemm.k * gemm.count;
+      sum += layer.repeats * products_of(gemm, layer) * 2 * gemm.m * gemm.n * gemm.k * gemm.count;
   return sum;
 }
 

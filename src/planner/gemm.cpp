@@ -62,6 +62,13 @@ double aliased_us(const GemmWork& gemm, const Rates& rates) {
   return rates.alias_ps * kUsPerPs * gemm.k * gemm.n;
 }
 
+// What the kernels for few rows, one forward and one backward, take for each row whatever the weights: a block has all
+// rows of its tile, exchanges their sums within its cluster, and writes masks (ops/cuda_small_tile.cuh).
+double few_rows_us(const GemmWork& gemm, const Rates& rates) {
+  constexpr double kKernels = 2, kUsPerNs = 1e-3;
+  return gemm.few_rows ? kKernels * gemm.m * rates.few_row_ns * kUsPerNs : 0;
+}
+
 }  // namespace
 
 double gemm_waves(const GemmWork& gemm, const Rates& rates) {
@@ -77,7 +84,7 @@ double gemm_us(const GemmWork& gemm, const Rates& rates) {
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps) {
   const bool has_input = has_input_gradient && gemm.input_gradient;
   const bool together = gemm.weight_rows > 0;
-  const double forward = gemm.count * product_us(gemm.m, gemm.n, gemm.k, gemm, rates);
+  const double forward = gemm.forward ? gemm.count * product_us(gemm.m, gemm.n, gemm.k, gemm, rates) : 0;
   const double input = has_input ? gemm.count * product_us(gemm.m, gemm.k, gemm.n, gemm, rates) : 0;
   const double weights = (together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
                                    : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates)) /
@@ -85,9 +92,10 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
   // Products one after another with the same weights find them in the cache.
   const double rows = rows_us(gemm.count * gemm.m, gemm, rates);
   const double weight = bytes_us(gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
-  return together_us(forward, rows + gemm.element_bytes * weight, gemm) +
-         (has_input ? together_us(input, rows + gemm.element_bytes * weight, gemm) : 0) +
-         together_us(weights, rows + kFloatBytes * weight, gemm) + gemm.count * aliased_us(gemm, rates);
+  const double operands = rows + gemm.element_bytes * weight;
+  return (gemm.forward ? together_us(forward, operands, gemm) : 0) + (has_input ? together_us(input, operands, gemm) : 0) +
+         (gemm.weight_gradient ? together_us(weights, rows + kFloatBytes * weight, gemm) : 0) +
+         gemm.count * aliased_us(gemm, rates) + few_rows_us(gemm, rates);
 }
 
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates) {

@@ -32,12 +32,14 @@ double group_all_reduce_us(double bytes, int devices, int all, double alpha, dou
 // `weight_gbps`: rate of weights in matrix products.
 void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, double weight_gbps, StageTime& sum) {
   const int tp = mesh.tp;
-  const double times = layer.repeats * (1 + layer.repeated_share);
-  double gemm = 0;
-  for (const GemmWork& one : layer.gemms) gemm += gemm_step_us(one, layer.has_input_gradient, rates, weight_gbps);
-  const double attention = attention_us(layer.attention, rates), memory = memory_us(layer.bytes, rates);
+  const double times = layer.repeats, work = 1 + layer.repeated_share;
+  double gemm = recurrent_us(layer.recurrent, rates);
+  for (const GemmWork& one : layer.gemms)
+    gemm += work * gemm_step_us(one, layer.has_input_gradient, rates, weight_gbps);
+  const double attention = (1 + layer.repeated_attention) * attention_us(layer.attention, rates);
+  const double memory = work * memory_us(layer.bytes, rates);
   const double collectives = layer.collectives > 0
-                                 ? layer.collectives * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
+                                 ? work * layer.collectives * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
                                                                            rates.tp_alpha_us, rates.tp_gbps, rates)
                                  : 0;
   const double device = gemm + attention + memory + collectives, host = host_us(layer, tp, rates);
@@ -51,7 +53,7 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
   sum.gaps_us += times * (total - device);
   sum.weight_us += times * total * layer.weight_share;
   // Of three products of the same size one is forward and one the gradient of the weights.
-  const double products = layer.has_input_gradient ? 3 : 2, one = (1 + layer.repeated_share) * total;
+  const double products = layer.has_input_gradient ? 3 : 2, one = total;
   sum.gradients.push_back(
       {one * (1 - 1 / products), one / products, layer.parameters, layer.repeats, layer.splits_gradient});
 }

@@ -36,6 +36,8 @@ const std::vector<RateField>& rate_fields() {
       {"converting_gemm", "1", "part of the rate of products that round f32 operands to 16 bits",
        &Rates::converting_gemm, 0, 0.3},
       {"gemm_gbps", "GB/s", "operands and results of matrix products; 0: no time", &Rates::gemm_gbps, 0, 0.7},
+      {"few_row_ns", "ns", "each row in a kernel for few rows", &Rates::few_row_ns, 0, 0.5},
+      {"recurrent_us", "us", "step of a kernel that runs a whole sequence", &Rates::recurrent_us, 0, 0.5},
       {"alias_ps", "ps", "more for each weight of a product whose rows of weights are 8 KiB apart", &Rates::alias_ps, 0,
        0.7},
       {"cache_mb", "MB", "cache for what a step touches; 0: not modelled", &Rates::cache_mb, 0, 0.4},

@@ -25,6 +25,10 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
 /// The six products of scores and values, forward and backward, and the element-wise kernels over the scores.
 double attention_us(const AttentionWork& attention, const Rates& rates);
 
+// recurrent.cpp
+/// Two passes over the steps of a sequence, each step of which waits for the one before.
+double recurrent_us(const RecurrentWork& recurrent, const Rates& rates);
+
 // memory_bound.cpp
 double memory_us(double bytes, const Rates& rates);
 /// Update of the parameters that one device updates.
