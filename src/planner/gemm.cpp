@@ -26,6 +26,12 @@ double waves_of(double m, double n, double k, bool splits_sums, const Rates& rat
   return std::max(tiles, std::min(rates.gemm_units, parts)) / rates.gemm_units;
 }
 
+// How full the tiles are. A tile that is not full takes as long, unless no tile is: libraries have smaller ones.
+double filled(double m, double n, const Rates& rates) {
+  const double tile = rates.gemm_tile;
+  return std::max(1.0, m / tile) * std::max(1.0, n / tile) / (std::ceil(m / tile) * std::ceil(n / tile));
+}
+
 // The part of the rate that products reach whose operands are both strided along the sum: tensor cores read them by
 // older instructions (ops/cuda_gemm.cpp). Of 0.5, 0.6, 0.7 and 1 the one with the least error on steps_h100_bf16.csv,
 // where 4,096 x 4,096 weights have too many rows for a copy.
@@ -36,7 +42,7 @@ double product_us(double m, double n, double k, const GemmWork& gemm, const Rate
   const double waves = waves_of(m, n, k, gemm.splits_sums, rates);
   const double rate = rates.gemm_tflops * kFlopPerUsOfTflops * (gemm.aligned ? 1 : rates.unaligned_gemm) *
                       (gemm.converts ? rates.converting_gemm : 1) * (gemm.few_rows ? kFewRowsRate : 1);
-  const double idle = gemm.few_rows ? 0 : rates.gemm_half_waves / waves;
+  const double idle = gemm.few_rows ? 0 : rates.gemm_half_waves / waves / (gemm.splits_sums ? filled(m, n, rates) : 1);
   return 2 * m * n * k / rate * (1 + idle);
 }
 

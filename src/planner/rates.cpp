@@ -46,6 +46,7 @@ const std::vector<RateField>& rate_fields() {
       {"memory_gbps", "GB/s", "element-wise kernels, bytes read plus written", &Rates::memory_gbps, 0.15, 0.7},
       {"optimizer_ps", "ps", "update of one parameter", &Rates::optimizer_ps, 0.3, 0.7},
       {"launch_us", "us", "host time per kernel", &Rates::launch_us, 1, 1},
+      {"event_us", "us", "wait of one stream for another", &Rates::event_us, 0, 0.5},
       {"softmax_launch_us", "us", "host time per kernel of a softmax that is not fused", &Rates::softmax_launch_us, 0.3,
        0},
       {"head_us", "us", "host time of output layer and loss per micro-batch", &Rates::head_us, 0.7, 0.7},

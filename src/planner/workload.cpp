@@ -177,10 +177,15 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
   const bool small = dense && at.rows <= at.software.small_rows;
   work.splits_gradient = dense && !small;
   for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
+  // Kernels of tensor cores copy 16 bytes of a row at once.
+  if (dense && !small && software.small_rows > 0 && input.back() % 4 != 0)
+    for (GemmWork& gemm : work.gemms) gemm.aligned = false;
   if (layer.kind == LayerKind::projection)
     for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;
   work.kernels = small ? 2 : software.dense_kernels + (layer.dropout > 0 ? software.dropout_kernels : 0);
-  if (!small && at.one_stream) work.kernels += software.weight_kernels;
+  if (dense && !small) work.kernels += at.adding * software.dense_add_kernels;
+  if (dense && !small && at.one_stream) work.kernels += software.weight_kernels;
+  if (dense && !small && !at.one_stream && software.weight_kernels > 0) work.events = 1;  // its gradient is done
   if (layer.kind == LayerKind::projection && software.projection_kernels > 0)
     work.kernels = software.projection_kernels + (index > 0 ? 1 : 0);
   return work;
@@ -223,8 +228,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
   if (!work.gemms.empty() && !work.gemms[0].few_rows && (dense || at.software.projection_kernels == 0))
     work.kernels -= 1;  // of that gradient
   // The second stream's last gradients are those of this layer, which nothing is left to hide.
-  if (dense && !work.gemms[0].few_rows && !at.one_stream && at.software.weight_kernels > 0)
-    work.kernels += at.software.weight_kernels - 1;
+  if (work.events > 0) work.kernels += at.software.weight_kernels - 1, work.events += 1;  // and the join
   if (at.role == TensorRole::column) work.collectives = 0;
   return work;
 }
@@ -233,6 +237,11 @@ bool same_layer(const ModelSpec& model, size_t a, size_t b) {
   const LayerSpec &x = model.layers[a], &y = model.layers[b];
   return x.kind == y.kind && x.kind == LayerKind::transformer_block && x.units == y.units && x.heads == y.heads;
 }
+
+// Of a stage and its transfers for a micro-batch (parallel/pipeline/stage_runner.cpp): with a stage below, the input
+// arrived, its gradient is done, that of the slot's previous micro-batch was sent; with one above, the output is done
+// and its gradient arrived.
+double stage_events(size_t stage, size_t stages) { return (stage > 0 ? 3 : 0) + (stage + 1 < stages ? 2 : 0); }
 
 StageWork stage_work(Place at, const LayerRange& range, const std::vector<TensorRole>& roles) {
   StageWork stage;
@@ -280,7 +289,7 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   profile.attention_tile = 64;
   profile.logit_bytes = 2 * e;  // the loss replaces logits by their gradient
   profile.block_kernels = narrow ? 30 : 27;
-  profile.added_bytes = 4, profile.block_add_kernels = 4;
+  profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 1;
   profile.loss_kernels = 1, profile.persistent_units = 256;
   // Weights and inputs in 16 bits, product, positions; gradient in 16 bits, product and sums of the bias.
   profile.projection_kernels = narrow ? 7 : 3;
@@ -377,6 +386,8 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
           std::max(work.transfer_bytes,
                    work.micro_rows * real(model.layer_input_width(ranges[s].first)) * software.element_bytes);
   }
+  if (work.mesh.pp > 1 && software.weight_kernels > 0)
+    for (size_t s = 0; s < work.stages.size(); ++s) work.stages[s].layers.back().events += stage_events(s, ranges.size());
   if (has_loss) work.stages.back().layers.back().kernels += software.loss_kernels;
   return work;
 }

@@ -51,6 +51,7 @@ struct LayerWork {
   RecurrentWork recurrent;
   double bytes = 0;                                           // of element-wise kernels, normalisation and gathers
   double kernels = 0;                                         // launches
+  double events = 0;                                          // at which a second stream waits, or is waited for
   double extra_kernels = 0;                                   // launches of an attention softmax that is not fused
   double collectives = 0;                                     // of the tensor axis
   double collective_bytes = 0;                                // of each
@@ -127,7 +128,7 @@ struct SoftwareProfile {
   double loss_kernels = 0;           // launches of a micro-batch's loss, except of tokens
   int64_t persistent_units = 0;      // up to so many a recurrent layer has one kernel for the sequence, each direction
   double added_bytes = 0;            // per parameter and micro-batch but the first: reading the gradient's sum
-  double block_add_kernels = 0;   // launches of a block that add sums of biases to those before
+  double block_add_kernels = 0, dense_add_kernels = 0;  // launches that add sums of biases to those before
   double weight_kernels = 0;   // more of them without a second stream for the gradients of weights
   double small_rows = 0;       // up to so many rows a dense layer has a kernel of its own, one forward and one backward
   double unfused_kernels = 0;  // more of them when rows x heads is no multiple of 4
