@@ -82,6 +82,7 @@ struct Workload {
   std::vector<StageWork> stages;  // pipeline stages: `chunks` per rank, which rank_of_stage assigns
   double transfer_bytes = 0;      // between neighbouring stages, each direction
   double gradient_bytes = 4;      // per parameter in the all-reduce of the data axis
+  bool has_unseen = false;        // layers that no probe has
   double flops = 0;               // of the whole step over all devices
 
   /// Parameters of each pipeline rank.
