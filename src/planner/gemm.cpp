@@ -99,7 +99,8 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
   const double rows = rows_us(gemm.count * gemm.m, gemm, rates);
   const double weight = bytes_us(gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
   const double operands = rows + gemm.element_bytes * weight;
-  return (gemm.forward ? together_us(forward, operands, gemm) : 0) + (has_input ? together_us(input, operands, gemm) : 0) +
+  return (gemm.forward ? together_us(forward, operands, gemm) : 0) +
+         (has_input ? together_us(input, operands, gemm) : 0) +
          (gemm.weight_gradient ? together_us(weights, rows + kFloatBytes * weight, gemm) : 0) +
          gemm.count * aliased_us(gemm, rates) + few_rows_us(gemm, rates);
 }

@@ -20,9 +20,9 @@ constexpr double kActivationPasses = 3;    // over a layer's activations, in Lay
 // steps that they were not fitted to.
 constexpr double kComputeSd = 0.05, kHostSd = 0.03, kHostSdPerDoubling = 0.06, kTensorSd = 0.2, kDataSd = 0.3,
                  kTransferSd = 0.2, kOptimizerSd = 0.2;
-// Of GPUs, whose launches are nodes of a graph: one time stands for kernels of all kinds. From steps of models that were
-// left out of fits to calibrations of H100s, relative to the rest: steps of launches alone are off by a little more than
-// those of products, and updates and gradients, whose bytes are known, by less than elsewhere.
+// Of GPUs, whose launches are nodes of a graph: one time stands for kernels of all kinds. From steps of models that
+// were left out of fits to calibrations of H100s, relative to the rest: steps of launches alone are off by a little
+// more than those of products, and updates and gradients, whose bytes are known, by less than elsewhere.
 constexpr double kNodeSd = 0.06, kNodeTensorSd = 0.15, kNodeDataSd = 0.15, kNodeOptimizerSd = 0.1;
 // Of layers that no calibration has (probes.cpp): convolutions of resnet18 were 27 % off on an H100.
 constexpr double kUnseenSd = 0.1;
@@ -44,10 +44,10 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
     gemm += work * gemm_step_us(one, layer.has_input_gradient, rates, weight_gbps);
   const double attention = (1 + layer.repeated_attention) * attention_us(layer.attention, rates);
   const double memory = work * memory_us(layer.bytes, rates);
-  const double collectives = layer.collectives > 0
-                                 ? work * layer.collectives * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
-                                                                           rates.tp_alpha_us, rates.tp_gbps, rates)
-                                 : 0;
+  const double collectives = layer.collectives > 0 ? work * layer.collectives *
+                                                         group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
+                                                                             rates.tp_alpha_us, rates.tp_gbps, rates)
+                                                   : 0;
   const double device = gemm + attention + memory + collectives, host = host_us(layer, tp, rates);
   sum.gemm_us += times * gemm;
   sum.attention_us += times * attention;

@@ -32,7 +32,8 @@ struct Place {
   TensorPlace tensor;
   TensorRole role;
   Recompute recompute;
-  bool one_stream;  // of one stage of several, or of a model that is no MLP (Trainer::choose_order): backward computes gradients of inputs and weights one after another
+  bool one_stream;  // of one stage of several, or of a model that is no MLP (Trainer::choose_order): backward computes
+                    // gradients of inputs and weights one after another
   double adding;    // the part of the micro-batches whose gradients are added to those before
   double tp() const { return role == TensorRole::whole ? 1.0 : tensor.size; }
 };
@@ -368,8 +369,9 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
                  static_cast<Recompute>(plan.recompute),
                  plan.mesh.pp > 1 || !model.is_mlp(),
                  1 - 1.0 / static_cast<double>(plan.accumulate)};
-  work.has_unseen = std::any_of(model.layers.begin(), model.layers.end(),
-                                [](const LayerSpec& layer) { return layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block; });
+  work.has_unseen = std::any_of(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) {
+    return layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
+  });
   const bool has_loss = model.layers.back().kind != LayerKind::token_head;
   const auto holder = [&](size_t stage) {
     return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));
@@ -389,7 +391,8 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
                    work.micro_rows * real(model.layer_input_width(ranges[s].first)) * software.element_bytes);
   }
   if (work.mesh.pp > 1 && software.weight_kernels > 0)
-    for (size_t s = 0; s < work.stages.size(); ++s) work.stages[s].layers.back().events += stage_events(s, ranges.size());
+    for (size_t s = 0; s < work.stages.size(); ++s)
+      work.stages[s].layers.back().events += stage_events(s, ranges.size());
   if (has_loss) work.stages.back().layers.back().kernels += software.loss_kernels;
   return work;
 }

@@ -16,9 +16,9 @@ namespace amdahl {
 /// One matrix product of forward, [m, k] x [k, n]. Backward has two of the same size, except in the first layer.
 struct GemmWork {
   double m = 0, n = 0, k = 0;
-  bool aligned = true;    // n is a multiple of the tile of tensor cores
-  double count = 1;       // of equal products, one after another
-  bool few_rows = false;  // by a kernel for few rows
+  bool aligned = true;                                                 // n is a multiple of the tile of tensor cores
+  double count = 1;                                                    // of equal products, one after another
+  bool few_rows = false;                                               // by a kernel for few rows
   bool forward = true, input_gradient = true, weight_gradient = true;  // which of its three products there are
   double weight_rows = 0;        // rows of one product for the weights' gradient of all `count`; 0: each has its own
   double element_bytes = 4;      // of operands and results, except of the gradient of the weights, which is f32
@@ -57,9 +57,9 @@ struct LayerWork {
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
   double pinned = 0;                                          // of these, a table that the output layer reads too
-  double repeated_share = 0;      // of its products and bytes that backward does again
-  double repeated_attention = 0;  // of attention
-  double repeated_kernels = 0;    // launches of that
+  double repeated_share = 0;                                  // of its products and bytes that backward does again
+  double repeated_attention = 0;                              // of attention
+  double repeated_kernels = 0;                                // launches of that
   double weight_share = 0;                                    // of its work: gradients of weights by themselves
   bool splits_gradient = false;                               // backward computes its weights' gradient by pieces
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
