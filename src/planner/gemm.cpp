@@ -68,14 +68,12 @@ double aliased_us(const GemmWork& gemm, const Rates& rates) {
   return rates.alias_ps * kUsPerPs * gemm.k * gemm.n;
 }
 
-// What the kernels for few rows, one forward and one backward, take for each row whatever the weights: a block has all
-// rows of its tile, exchanges their sums within its cluster, and writes masks (ops/cuda_small_tile.cuh).
+}  // namespace
+
 double few_rows_us(const GemmWork& gemm, const Rates& rates) {
   constexpr double kKernels = 2, kUsPerNs = 1e-3;
   return gemm.few_rows ? kKernels * gemm.m * rates.few_row_ns * kUsPerNs : 0;
 }
-
-}  // namespace
 
 double gemm_waves(const GemmWork& gemm, const Rates& rates) {
   return waves_of(gemm.m, gemm.n, gemm.k, gemm.splits_sums, rates);
