@@ -21,6 +21,12 @@ bool has_device(const MachineSpec& machine, const std::string& name) {
                      [&](const DeviceSpec& device) { return device.name == name; });
 }
 
+// Constants of GPUs were fitted to counts that have changed: before waits between streams were counted, a launch took
+// their time.
+bool is_outdated(const Calibration& calibration) {
+  return calibration.device_kind == "cuda" && calibration.software == "amdahl" && !calibration.find("event_us");
+}
+
 // The calibration to plan with: that of the wanted math, or the fastest.
 Calibration choose(const std::vector<Calibration>& calibrations, const std::string& path, const std::string& math) {
   const Calibration* best = nullptr;
@@ -55,6 +61,10 @@ CalibratedMachine load_calibrated(const std::string& path, const std::string& ma
                 fmt::format("{} describes {} and its calibration is of {} on {}: another machine", path,
                             printable(found.machine.host), printable(one.device_name), printable(one.host)),
                 named(fmt::format("`calibrate machine={}` on this machine", path)));
+  if (is_outdated(one))
+    throw Error(Cause::usage,
+                fmt::format("the calibration in {} is of an earlier version, which counted other kernels", path),
+                named(fmt::format("`calibrate machine={}`", path)));
   return found;
 }
 
@@ -62,7 +72,8 @@ std::optional<Calibration> find_calibration(const std::string& path, const std::
                                             const std::string& math) {
   if (path.empty()) return std::nullopt;
   for (const Calibration& one : calibrations_from_json(read_file(path, Cause::usage), path))
-    if (one.device_kind == device_kind && one.math == math) return load_calibrated(path, math).calibration;
+    if (one.device_kind == device_kind && one.math == math && !is_outdated(one))
+      return load_calibrated(path, math).calibration;
   return std::nullopt;
 }
 

@@ -11,8 +11,11 @@ namespace amdahl {
 double attention_us(const AttentionWork& attention, const Rates& rates) {
   constexpr double kProducts = 6, kFlopPerUsOfTflops = 1e6;
   const double scores = attention.batch * attention.steps * attention.steps;
-  const double products =
-      kProducts * 2 * scores * attention.share * attention.head_size / (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
+  // Of a kernel with tiles those beyond the last step too.
+  const double padded =
+      attention.tile > 0 ? std::ceil(attention.steps / attention.tile) * attention.tile : attention.steps;
+  const double products = kProducts * 2 * attention.batch * padded * padded * attention.share * attention.head_size /
+                          (rates.batched_gemm_tflops * kFlopPerUsOfTflops);
   const double waves =
       attention.tile > 0 ? attention.batch * std::ceil(attention.steps / attention.tile) / rates.gemm_units : 0;
   const double longest = waves > 0 ? 1 / (waves * attention.share) : 0;

@@ -1,6 +1,8 @@
 // The terms of one plan, each with its formula, inputs and source.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/number_text.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
@@ -49,11 +51,15 @@ StageWork work_of_rank(const Workload& work, int rank) {
   return sum;
 }
 
+int products_of(const GemmWork& gemm, const LayerWork& layer) {
+  return gemm.forward + (layer.has_input_gradient && gemm.input_gradient) + gemm.weight_gradient;
+}
+
 double gemm_flops(const StageWork& stage) {
   double sum = 0;
   for (const LayerWork& layer : stage.layers)
     for (const GemmWork& gemm : layer.gemms)
-      sum += layer.repeats * (layer.has_input_gradient ? 3 : 2) * 2 * gemm.m * gemm.n * gemm.k * gemm.count;
+      sum += layer.repeats * products_of(gemm, layer) * 2 * gemm.m * gemm.n * gemm.k * gemm.count;
   return sum;
 }
 
@@ -61,6 +67,16 @@ double sum_of(const StageWork& stage, double LayerWork::*member) {
   double sum = 0;
   for (const LayerWork& layer : stage.layers) sum += layer.repeats * layer.*member;
   return sum;
+}
+
+/// What a stage's time of products has besides them: steps of sequences, and rows in kernels for few.
+std::pair<double, double> outside_products(const StageWork& stage, const Rates& rates) {
+  double sequences = 0, few_rows = 0;
+  for (const LayerWork& layer : stage.layers) {
+    sequences += layer.repeats * recurrent_us(layer.recurrent, rates);
+    for (const GemmWork& gemm : layer.gemms) few_rows += layer.repeats * few_rows_us(gemm, rates);
+  }
+  return {sequences, few_rows};
 }
 
 std::string number(double value) { return format_number(value); }
@@ -85,9 +101,17 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
   const double slowed = account.slowed_us;
   const double m = (account.compute_us - slowed) / time.compute_us;  // micro-batches, and by what sharing slows them
   Explanation explain(calibration, outcome);
-  explain.add("matrix products", m * time.gemm_us, "micro-batches x sum 2 m n k / rate x (1 + half_waves / waves)",
+  const auto [sequences, few_rows] = outside_products(stage, rates);
+  explain.add("matrix products", m * (time.gemm_us - sequences - few_rows),
+              "micro-batches x sum 2 m n k / rate x (1 + half_waves / waves)",
               fmt::format("{} micro-batches, {} GFLOP each", work.micro_batches, number(gemm_flops(stage) / 1e9)),
               {"gemm_tflops", "gemm_half_waves", "gemm_units", "gemm_tile"});
+  if (sequences > 0)
+    explain.add("steps of sequences", m * sequences, "micro-batches x 2 x steps x turns x step of the kernel", "",
+                {"recurrent_us"});
+  if (few_rows > 0)
+    explain.add("kernels for few rows", m * few_rows, "micro-batches x layers x 2 kernels x rows x time of one", "",
+                {"few_row_ns"});
   if (time.attention_us > 0)
     explain.add("attention", m * time.attention_us,
                 "micro-batches x (12 x batch x steps^2 x head size / rate + score bytes / bandwidth)", "",
@@ -95,7 +119,8 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
   explain.add("element-wise kernels", m * time.memory_us, "micro-batches x bytes / bandwidth",
               fmt::format("{} MB each", number(sum_of(stage, &LayerWork::bytes) / 1e6)), {"memory_gbps"});
   explain.add("waiting for the host", account.gaps_us, "micro-batches x ((device^k + host^k)^(1/k) - device) + step",
-              fmt::format("host {} us each", number(time.host_us)), {"launch_us", "queue_exponent", "step_us"});
+              fmt::format("host {} us each", number(time.host_us)),
+              {"launch_us", "event_us", "queue_exponent", "step_us"});
   if (work.mesh.tp > 1)
     explain.add("all-reduces of activations (tp)", account.exposed_tp_us,
                 "micro-batches x collectives x (alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate)",

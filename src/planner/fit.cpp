@@ -65,7 +65,11 @@ double interval_factor(const std::vector<double>& log_errors, const std::vector<
   std::vector<double> factors;
   for (size_t i = 0; i < log_errors.size(); ++i)
     factors.push_back(std::abs(log_errors[i]) / (kNormal95 * std::max(relative_sds[i], 1e-6)));
-  return factors.empty() ? 1 : percentile(std::move(factors), 100 * confidence);
+  if (factors.empty()) return 1;
+  // One more row exceeds the element of rank r among these n with a chance of 1 - r / (n + 1).
+  const auto rank = static_cast<size_t>(std::ceil(confidence * static_cast<double>(factors.size() + 1)));
+  std::sort(factors.begin(), factors.end());
+  return factors[std::min(rank, factors.size()) - 1];
 }
 
 }  // namespace amdahl

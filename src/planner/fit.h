@@ -37,7 +37,8 @@ inline constexpr double kIndependentRows = 200;
 /// Number of constants that `fit_rates` fits.
 int num_fitted_constants(double RateField::*prior_sd = &RateField::prior_sd);
 
-/// Factor on predicted standard deviations at which `confidence` of the rows lie inside the interval.
+/// Factor on predicted standard deviations at which one more row like these lies inside the interval with `confidence`:
+/// the element of rank confidence x (n + 1), or the largest.
 double interval_factor(const std::vector<double>& log_errors, const std::vector<double>& relative_sds,
                        double confidence);
 

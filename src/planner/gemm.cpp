@@ -26,6 +26,12 @@ double waves_of(double m, double n, double k, bool splits_sums, const Rates& rat
   return std::max(tiles, std::min(rates.gemm_units, parts)) / rates.gemm_units;
 }
 
+// How full the tiles are. A tile that is not full takes as long, unless no tile is: libraries have smaller ones.
+double filled(double m, double n, const Rates& rates) {
+  const double tile = rates.gemm_tile;
+  return std::max(1.0, m / tile) * std::max(1.0, n / tile) / (std::ceil(m / tile) * std::ceil(n / tile));
+}
+
 // The part of the rate that products reach whose operands are both strided along the sum: tensor cores read them by
 // older instructions (ops/cuda_gemm.cpp). Of 0.5, 0.6, 0.7 and 1 the one with the least error on steps_h100_bf16.csv,
 // where 4,096 x 4,096 weights have too many rows for a copy.
@@ -36,7 +42,7 @@ double product_us(double m, double n, double k, const GemmWork& gemm, const Rate
   const double waves = waves_of(m, n, k, gemm.splits_sums, rates);
   const double rate = rates.gemm_tflops * kFlopPerUsOfTflops * (gemm.aligned ? 1 : rates.unaligned_gemm) *
                       (gemm.converts ? rates.converting_gemm : 1) * (gemm.few_rows ? kFewRowsRate : 1);
-  const double idle = gemm.few_rows ? 0 : rates.gemm_half_waves / waves;
+  const double idle = gemm.few_rows ? 0 : rates.gemm_half_waves / waves / (gemm.splits_sums ? filled(m, n, rates) : 1);
   return 2 * m * n * k / rate * (1 + idle);
 }
 
@@ -64,6 +70,11 @@ double aliased_us(const GemmWork& gemm, const Rates& rates) {
 
 }  // namespace
 
+double few_rows_us(const GemmWork& gemm, const Rates& rates) {
+  constexpr double kKernels = 2, kUsPerNs = 1e-3;
+  return gemm.few_rows ? kKernels * gemm.m * rates.few_row_ns * kUsPerNs : 0;
+}
+
 double gemm_waves(const GemmWork& gemm, const Rates& rates) {
   return waves_of(gemm.m, gemm.n, gemm.k, gemm.splits_sums, rates);
 }
@@ -77,7 +88,7 @@ double gemm_us(const GemmWork& gemm, const Rates& rates) {
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps) {
   const bool has_input = has_input_gradient && gemm.input_gradient;
   const bool together = gemm.weight_rows > 0;
-  const double forward = gemm.count * product_us(gemm.m, gemm.n, gemm.k, gemm, rates);
+  const double forward = gemm.forward ? gemm.count * product_us(gemm.m, gemm.n, gemm.k, gemm, rates) : 0;
   const double input = has_input ? gemm.count * product_us(gemm.m, gemm.k, gemm.n, gemm, rates) : 0;
   const double weights = (together ? product_us(gemm.n, gemm.k, gemm.weight_rows, gemm, rates)
                                    : gemm.count * product_us(gemm.n, gemm.k, gemm.m, gemm, rates)) /
@@ -85,9 +96,11 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
   // Products one after another with the same weights find them in the cache.
   const double rows = rows_us(gemm.count * gemm.m, gemm, rates);
   const double weight = bytes_us(gemm.k * gemm.n * (together ? 1 : gemm.count), weight_gbps);
-  return together_us(forward, rows + gemm.element_bytes * weight, gemm) +
-         (has_input ? together_us(input, rows + gemm.element_bytes * weight, gemm) : 0) +
-         together_us(weights, rows + kFloatBytes * weight, gemm) + gemm.count * aliased_us(gemm, rates);
+  const double operands = rows + gemm.element_bytes * weight;
+  return (gemm.forward ? together_us(forward, operands, gemm) : 0) +
+         (has_input ? together_us(input, operands, gemm) : 0) +
+         (gemm.weight_gradient ? together_us(weights, rows + kFloatBytes * weight, gemm) : 0) +
+         gemm.count * aliased_us(gemm, rates) + few_rows_us(gemm, rates);
 }
 
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates) {

@@ -17,7 +17,8 @@ double host_us(const LayerWork& layer, int tp, const Rates& rates) {
   }
   const double collectives =
       tp > 1 ? layer.collectives * (rates.collective_launch_us + rates.collective_wait_us * std::log2(tp)) : 0;
-  return layer.kernels * rates.launch_us + layer.extra_kernels * rates.softmax_launch_us + collectives;
+  return (layer.kernels + layer.repeated_kernels) * rates.launch_us + layer.events * rates.event_us +
+         layer.extra_kernels * rates.softmax_launch_us + collectives;
 }
 
 double queue_us(double device_us, double host_us, const Rates& rates) {

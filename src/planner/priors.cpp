@@ -11,6 +11,7 @@ Rates cpu_prior(int cores) {
   rates.gemm_gbps = 15, rates.alias_ps = 2400, rates.crowd_us = 50, rates.cache_mb = 8, rates.spill = 4,
   rates.stream_spill = 0.3;
   rates.memory_gbps = 25, rates.optimizer_ps = 350;
+  rates.few_row_ns = rates.recurrent_us = rates.event_us = 0;  // of GPUs
   rates.launch_us = rates.softmax_launch_us = 0.6, rates.head_us = 20, rates.input_us = 10, rates.step_us = 20;
   rates.queue_exponent = 1;  // one thread is host and device
   rates.collective_launch_us = 2, rates.collective_wait_us = 10;

@@ -17,6 +17,8 @@ struct Rates {
   double alias_ps = 0;
   double memory_gbps = 1500, optimizer_ps = 20;
   double cache_mb = 0, spill = 0, stream_spill = 0;  // 0: no cache
+  double few_row_ns = 12, recurrent_us = 0.9,
+         event_us = 2;  // the former of kernels for few rows, the latter of persistent ones
   double launch_us = 50, softmax_launch_us = 50, head_us = 1500, input_us = 300, queue_exponent = 4;
   double collective_launch_us = 50, collective_wait_us = 30;
   double tp_alpha_us = 50, tp_gbps = 150, dp_alpha_us = 300, dp_gbps = 220, pp_alpha_us = 0, pp_gbps = 20;

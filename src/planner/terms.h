@@ -20,10 +20,17 @@ double gemm_us(const GemmWork& gemm, const Rates& rates);
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates);
 /// With another rate of weights and their gradients, which a step touches long after the step before.
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps);
+/// What the kernels for few rows, one forward and one backward, take for each row whatever the weights: a block has all
+/// rows of its tile, exchanges their sums within its cluster, and writes masks (ops/cuda_small_tile.cuh).
+double few_rows_us(const GemmWork& gemm, const Rates& rates);
 
 // attention.cpp
 /// The six products of scores and values, forward and backward, and the element-wise kernels over the scores.
 double attention_us(const AttentionWork& attention, const Rates& rates);
+
+// recurrent.cpp
+/// Two passes over the steps of a sequence, each step of which waits for the one before.
+double recurrent_us(const RecurrentWork& recurrent, const Rates& rates);
 
 // memory_bound.cpp
 double memory_us(double bytes, const Rates& rates);

@@ -32,10 +32,22 @@ struct Place {
   TensorPlace tensor;
   TensorRole role;
   Recompute recompute;
-  bool one_stream;  // backward computes gradients of inputs and weights one after another
+  bool one_stream;  // of one stage of several, or of a model that is no MLP (Trainer::choose_order): backward computes
+                    // gradients of inputs and weights one after another
   double adding;    // the part of the micro-batches whose gradients are added to those before
   double tp() const { return role == TensorRole::whole ? 1.0 : tensor.size; }
 };
+
+// What backward computes again (TransformerBlock::compute_again), of work of which a third is forward: selective the
+// normalisations and the first dense layer, which has 8 of forward's 24 products of units^2; block all but the second
+// dense layer, which has 8 of them too, and that one too if the normalisation comes last.
+void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
+  if (at.recompute == Recompute::none) return;
+  const bool all = at.recompute == Recompute::block;
+  work.repeated_share = !all ? 1.0 / 9 : layer.post_norm ? 1.0 / 3 : 2.0 / 9;
+  work.repeated_attention = all ? 1.0 / 3 : 0;
+  work.repeated_kernels = !all ? (layer.post_norm ? 4 : 3) : (layer.post_norm ? 9 : 6);
+}
 
 LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input) {
   const double steps = real(input[0]), units = real(layer.units), tokens = at.rows * steps, tp = at.tp();
@@ -56,8 +68,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
     work.collectives = 4;  // after attention and after the dense layers, forward and backward
     work.collective_bytes = tokens * units * at.software.typed_bytes;
   }
-  // What backward computes again: a third of the block's work, or of it the first dense layer.
-  work.repeated_share = at.recompute == Recompute::block ? 1.0 / 3 : at.recompute == Recompute::selective ? 1.0 / 9 : 0;
+  repeat_block(at, layer, work);
   return work;
 }
 
@@ -90,7 +101,7 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
 // All steps' inputs in one product, then a product for each step, whose weights have one gradient of all steps
 // (ops/cpu_recurrent_ops.cpp). Element-wise kernels read and write the gates and two
 // states, forward and backward.
-LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
+LayerWork stepwise_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
   constexpr double kPasses = 6;
   const double steps = real(input[0]), units = real(layer.units), tp = at.tp();
   const double gates = layer.kind == LayerKind::lstm ? 4 : 3, width = gates * units / tp;
@@ -103,6 +114,32 @@ LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& i
   work.kernels = 3 + 4 * steps;
   if (tp > 1) work.collectives = 2 * steps, work.collective_bytes = at.rows * units * at.software.element_bytes;
   return work;
+}
+
+// One kernel for the sequence each direction (ops/cuda_recurrent_ops.cpp), and products over all steps: gradients of
+// both weights are one product with up to kMostInputs inputs, which the forward kernel multiplies itself. Four gates of
+// a unit are kept also of a GRU. Bytes: gates, states, an LSTM's cells, written and read, and gradients of the gates.
+LayerWork persistent_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
+  constexpr double kMostInputs = 64, kTileRows = 8, kBlockUnits = 32, kFewUnits = 128, kMostUnits = 256;
+  const double steps = real(input[0]), inputs = real(input[1]), units = real(layer.units), rows = at.rows * steps;
+  const double e = at.software.typed_bytes;
+  const bool few_inputs = inputs <= kMostInputs;
+  LayerWork work;
+  GemmWork weights{rows, 4 * units, units + (few_inputs ? kMostInputs : 0)}, outer{rows, 4 * units, inputs};
+  weights.forward = weights.input_gradient = false;
+  outer.forward = outer.weight_gradient = !few_inputs, outer.input_gradient = !first;
+  weights.element_bytes = outer.element_bytes = e;
+  work.gemms = {weights, outer};
+  work.recurrent = {steps, std::ceil(at.rows / kTileRows), (units <= kFewUnits ? kFewUnits : kMostUnits) / kBlockUnits};
+  work.bytes = rows * (units * (14 * e + (layer.kind == LayerKind::lstm ? 8 : 0)) + inputs * 4);
+  // Inputs, sequence; sequence, biases, weights, their order; the input's weights in that order and its gradient.
+  work.kernels = 6 + (few_inputs ? 0 : 2) + (first ? 0 : 2);
+  return work;
+}
+
+LayerWork recurrent_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
+  const bool persistent = at.tp() == 1 && layer.units <= at.software.persistent_units;
+  return persistent ? persistent_work(at, layer, input, first) : stepwise_work(at, layer, input, first);
 }
 
 // Convolutions, projections and dense layers: one product of the layer's FLOP. Of a column-parallel layer the
@@ -141,11 +178,17 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
   const bool small = dense && at.rows <= at.software.small_rows;
   work.splits_gradient = dense && !small;
   for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
+  // Kernels of tensor cores copy 16 bytes of a row at once.
+  if (dense && !small && software.small_rows > 0 && input.back() % 4 != 0)
+    for (GemmWork& gemm : work.gemms) gemm.aligned = false;
   if (layer.kind == LayerKind::projection)
     for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;
   work.kernels = small ? 2 : software.dense_kernels + (layer.dropout > 0 ? software.dropout_kernels : 0);
-  if (!small && at.one_stream) work.kernels += software.weight_kernels;
-  if (!small) work.kernels += at.adding * software.dense_add_kernels;
+  if (dense && !small) work.kernels += at.adding * software.dense_add_kernels;
+  if (dense && !small && at.one_stream) work.kernels += software.weight_kernels;
+  if (dense && !small && !at.one_stream && software.weight_kernels > 0) work.events = 1;  // its gradient is done
+  if (layer.kind == LayerKind::projection && software.projection_kernels > 0)
+    work.kernels = software.projection_kernels + (index > 0 ? 1 : 0);
   return work;
 }
 
@@ -182,7 +225,11 @@ LayerWork work_of_layer(const Place& at, size_t index) {
                       layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
   if (index > 0 || within) return work;
   work.has_input_gradient = false;
-  if (!work.gemms.empty() && !work.gemms[0].few_rows) work.kernels -= 1;  // of that gradient
+  const bool dense = layer.kind == LayerKind::dense;
+  if (!work.gemms.empty() && !work.gemms[0].few_rows && (dense || at.software.projection_kernels == 0))
+    work.kernels -= 1;  // of that gradient
+  // The second stream's last gradients are those of this layer, which nothing is left to hide.
+  if (work.events > 0) work.kernels += at.software.weight_kernels - 1, work.events += 1;  // and the join
   if (at.role == TensorRole::column) work.collectives = 0;
   return work;
 }
@@ -191,6 +238,11 @@ bool same_layer(const ModelSpec& model, size_t a, size_t b) {
   const LayerSpec &x = model.layers[a], &y = model.layers[b];
   return x.kind == y.kind && x.kind == LayerKind::transformer_block && x.units == y.units && x.heads == y.heads;
 }
+
+// Of a stage and its transfers for a micro-batch (parallel/pipeline/stage_runner.cpp): with a stage below, the input
+// arrived, its gradient is done, that of the slot's previous micro-batch was sent; with one above, the output is done
+// and its gradient arrived.
+double stage_events(size_t stage, size_t stages) { return (stage > 0 ? 3 : 0) + (stage + 1 < stages ? 2 : 0); }
 
 StageWork stage_work(Place at, const LayerRange& range, const std::vector<TensorRole>& roles) {
   StageWork stage;
@@ -238,7 +290,10 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   profile.attention_tile = 64;
   profile.logit_bytes = 2 * e;  // the loss replaces logits by their gradient
   profile.block_kernels = narrow ? 30 : 27;
-  profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 2;
+  profile.added_bytes = 4, profile.block_add_kernels = 4, profile.dense_add_kernels = 1;
+  profile.loss_kernels = 1, profile.persistent_units = 256;
+  // Weights and inputs in 16 bits, product, positions; gradient in 16 bits, product and sums of the bias.
+  profile.projection_kernels = narrow ? 7 : 3;
   // Dropout reads and writes what the product wrote, and the mask of the layer below the gradient of the input; tensor
   // cores need operands that are contiguous along the summed dimension: of the gradient of the weights one is
   // transposed by a launch of its own. A second stream has these gradients' launches.
@@ -312,8 +367,12 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
                  {plan.mesh.tp, 0},
                  TensorRole::whole,
                  static_cast<Recompute>(plan.recompute),
-                 plan.mesh.pp > 1,
+                 plan.mesh.pp > 1 || !model.is_mlp(),
                  1 - 1.0 / static_cast<double>(plan.accumulate)};
+  work.has_unseen = std::any_of(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) {
+    return layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
+  });
+  const bool has_loss = model.layers.back().kind != LayerKind::token_head;
   const auto holder = [&](size_t stage) {
     return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));
   };
@@ -331,6 +390,10 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
           std::max(work.transfer_bytes,
                    work.micro_rows * real(model.layer_input_width(ranges[s].first)) * software.element_bytes);
   }
+  if (work.mesh.pp > 1 && software.weight_kernels > 0)
+    for (size_t s = 0; s < work.stages.size(); ++s)
+      work.stages[s].layers.back().events += stage_events(s, ranges.size());
+  if (has_loss) work.stages.back().layers.back().kernels += software.loss_kernels;
   return work;
 }
 

@@ -16,10 +16,10 @@ namespace amdahl {
 /// One matrix product of forward, [m, k] x [k, n]. Backward has two of the same size, except in the first layer.
 struct GemmWork {
   double m = 0, n = 0, k = 0;
-  bool aligned = true;    // n is a multiple of the tile of tensor cores
-  double count = 1;       // of equal products, one after another
-  bool few_rows = false;  // by a kernel for few rows
-  bool input_gradient = true;
+  bool aligned = true;                                                 // n is a multiple of the tile of tensor cores
+  double count = 1;                                                    // of equal products, one after another
+  bool few_rows = false;                                               // by a kernel for few rows
+  bool forward = true, input_gradient = true, weight_gradient = true;  // which of its three products there are
   double weight_rows = 0;        // rows of one product for the weights' gradient of all `count`; 0: each has its own
   double element_bytes = 4;      // of operands and results, except of the gradient of the weights, which is f32
   bool converts = false;         // f32 operands that the product rounds to 16 bits itself
@@ -36,20 +36,30 @@ struct AttentionWork {
   double tile = 0;         // steps of a block of the kernel; 0: kernels that fill the device
 };
 
+/// A kernel that runs a whole sequence, forward and backward: clusters of `blocks` multiprocessors, each of which has
+/// some of the `tiles` of rows.
+struct RecurrentWork {
+  double steps = 0, tiles = 0, blocks = 0;
+};
+
 /// One layer (or several equal ones) on one device for one micro-batch, forward and backward.
 struct LayerWork {
   int repeats = 1;
   std::vector<GemmWork> gemms;
   bool has_input_gradient = true;
   AttentionWork attention;
+  RecurrentWork recurrent;
   double bytes = 0;                                           // of element-wise kernels, normalisation and gathers
   double kernels = 0;                                         // launches
+  double events = 0;                                          // at which a second stream waits, or is waited for
   double extra_kernels = 0;                                   // launches of an attention softmax that is not fused
   double collectives = 0;                                     // of the tensor axis
   double collective_bytes = 0;                                // of each
   double parameters = 0;                                      // on this device
   double pinned = 0;                                          // of these, a table that the output layer reads too
-  double repeated_share = 0;                                  // of its work that backward does again
+  double repeated_share = 0;                                  // of its products and bytes that backward does again
+  double repeated_attention = 0;                              // of attention
+  double repeated_kernels = 0;                                // launches of that
   double weight_share = 0;                                    // of its work: gradients of weights by themselves
   bool splits_gradient = false;                               // backward computes its weights' gradient by pieces
   enum class Host { block, input, head } host = Host::block;  // which constant its launches have
@@ -72,6 +82,7 @@ struct Workload {
   std::vector<StageWork> stages;  // pipeline stages: `chunks` per rank, which rank_of_stage assigns
   double transfer_bytes = 0;      // between neighbouring stages, each direction
   double gradient_bytes = 4;      // per parameter in the all-reduce of the data axis
+  bool has_unseen = false;        // layers that no probe has
   double flops = 0;               // of the whole step over all devices
 
   /// Parameters of each pipeline rank.
@@ -114,6 +125,9 @@ struct SoftwareProfile {
   double most_transposed_bytes = 0;  // of the output's gradient, which has no copy beyond them; 0: no limit
   double dense_kernels = 3;          // launches of a dense layer, forward and backward
   double dropout_kernels = 2;        // more of them with dropout
+  double projection_kernels = 0;     // launches of a projection of inputs; 0: as a dense layer
+  double loss_kernels = 0;           // launches of a micro-batch's loss, except of tokens
+  int64_t persistent_units = 0;      // up to so many a recurrent layer has one kernel for the sequence, each direction
   double added_bytes = 0;            // per parameter and micro-batch but the first: reading the gradient's sum
   double block_add_kernels = 0, dense_add_kernels = 0;  // launches that add sums of biases to those before
   double weight_kernels = 0;   // more of them without a second stream for the gradients of weights

@@ -54,6 +54,9 @@ def check_refusals(case):
     case.refused(2, "usage", *words, says=["another machine"])
     machine(case, calibrations=[])
     case.refused(2, "usage", *words, says=["has no calibration", "amdahl calibrate --machine m.json"])
+    earlier = [c for c in calibration["constants"] if c["name"] != "event_us"]
+    machine(case, calibrations=[dict(calibration, constants=earlier)])
+    case.refused(2, "usage", *words, says=["of an earlier version", "amdahl calibrate --machine m.json"])
     machine(case, links=[file["links"][0], dict(file["links"][1], measured_gbps=20.0)])
     case.refused(2, "usage", *words, says=["contradict each other", "390.0 and 20.0 GB/s"])
     machine(case)

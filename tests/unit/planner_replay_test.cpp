@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "amdahl/error.h"
@@ -26,11 +28,23 @@ struct Replay {
   std::vector<std::string> names;  // model, batch and plan
 };
 
+std::optional<ModelSpec> find_probe(const std::vector<Probe>& probes, const std::string& name) {
+  for (const Probe& probe : probes)
+    if (probe.model.name == name) return probe.model;
+  return std::nullopt;
+}
+
 ModelSpec probe_model(const std::string& name) {
   for (const std::vector<Probe>& probes : {gpu_probes(), cpu_probes()})
-    for (const Probe& probe : probes)
-      if (probe.model.name == name) return probe.model;
+    if (const std::optional<ModelSpec> model = find_probe(probes, name)) return *model;
   throw Error(Cause::internal, "no probe is called " + name);
+}
+
+/// A probe, or on GPUs a preset.
+ModelSpec model_of(const std::string& name, int cores) {
+  if (cores > 0) return probe_model(name);
+  const std::optional<ModelSpec> model = find_probe(gpu_probes(), name);
+  return model ? *model : find_model_preset(name);
 }
 
 Replay replay_of(const std::string& file, int cores, const SoftwareProfile& software) {
@@ -44,7 +58,7 @@ Replay replay_of(const std::string& file, int cores, const SoftwareProfile& soft
     for (std::string cell; std::getline(row, cell, ';');) cells.push_back(cell);
     if (cells.size() != 10) throw Error(Cause::internal, "a row of " + file + " has not ten cells: " + line);
     MeasuredStepTime step;
-    step.model = probe_model(cells[0]);
+    step.model = model_of(cells[0], cores);
     step.plan = parse_plan(cells[1]);
     step.plan.global_batch = std::stoll(cells[2]);
     std::vector<double> us;
@@ -106,6 +120,65 @@ TEST(PlannerReplay, StepsOfH100InFp32) {
   EXPECT_LE(errors.summary.worst, 0.27);
 }
 
+struct HeldOut {
+  std::vector<double> errors;
+  double inside = 0;  // the 95 % interval
+  double percentile_of(double percent) const { return percentile(errors, percent); }
+};
+
+/// Errors of the other rows of a fit to the first `calibrated` and to those of these names.
+HeldOut held_out(const Replay& replay, size_t calibrated, const std::set<std::string>& also) {
+  Replay fitted;
+  std::vector<const FitRow*> rows;
+  std::vector<size_t> others;
+  std::set<std::string> left = also;  // of steps that were measured twice the first
+  for (size_t i = 0; i < replay.rows.size(); ++i) {
+    if (i >= calibrated && left.erase(replay.names[i]) == 0) {
+      if (also.count(replay.names[i]) == 0) others.push_back(i);
+      continue;
+    }
+    rows.push_back(&replay.rows[i]);
+    fitted.rows.push_back(replay.rows[i]), fitted.models.push_back(replay.models[i]);
+  }
+  EXPECT_EQ(rows.size(), calibrated + also.size());
+  const Rates prior = gpu_prior("NVIDIA H100 80GB HBM3", "bf16");
+  const Rates rates = fit_rates(rows, prior, &RateField::own_prior_sd);
+  const double factor = leave_groups_out(fitted.rows, fitted.models, prior).interval_factor;
+  HeldOut result;
+  for (const size_t i : others) {
+    const PlanAccount account = account_of(replay.rows[i].work, rates, fit_method(rates));
+    const Interval interval = interval_of(account, factor);
+    const double measured = replay.rows[i].step_us;
+    result.errors.push_back(std::abs(account.step_us() / measured - 1));
+    result.inside += measured >= interval.low && measured <= interval.high;
+    if (result.errors.back() > 0.1)
+      std::printf("%-40s %9.1f us measured, %9.1f predicted\n", replay.names[i].c_str(), measured, account.step_us());
+  }
+  result.inside /= static_cast<double>(others.size());
+  return result;
+}
+
+// Before waits between streams, launches of the loss and of recomputation, and kernels of sequences: median 18.6 %,
+// worst 572 %, 31 % inside. The calibration had no micro-batches, few-row encoders and recurrent layers yet; eight of
+// the verified steps stand for the probes that it has now.
+TEST(PlannerReplay, VerifiedStepsOfOneH100InBf16) {
+  const Replay replay = replay_of("steps_h100_one_bf16.csv", 0, amdahl_gpu_profile("bf16"));
+  ASSERT_EQ(replay.rows.size(), 66u);
+  const HeldOut as_then = held_out(replay, 21, {});
+  EXPECT_EQ(as_then.errors.size(), 45u);
+  EXPECT_LE(as_then.percentile_of(50), 0.06);
+  EXPECT_LE(as_then.percentile_of(100), 0.17);
+  EXPECT_GE(as_then.inside, 0.9);
+  const HeldOut with_probes =
+      held_out(replay, 21,
+               {"large dp1,m4 256", "large dp1,m32 256", "medium dp1,m2 512", "medium dp1,m64 512", "lstm dp1 32",
+                "gru dp1 8", "transformer dp1 8", "transformer dp1,m8 16"});
+  EXPECT_LE(with_probes.percentile_of(50), 0.04);
+  EXPECT_LE(with_probes.percentile_of(100), 0.12);
+  EXPECT_GE(with_probes.inside, 0.9);
+  EXPECT_LE(with_probes.inside, 0.99);
+}
+
 TEST(PlannerReplay, StepsOfAnIdleCpu) {
   const Replay replay = replay_of("steps_cpu.csv", 2, amdahl_profile());
   ASSERT_EQ(replay.rows.size(), 78u);
@@ -129,14 +202,58 @@ double kernels_of(int64_t batch, const char* math) {
 }
 
 TEST(PlannerWorkload, DenseLayersOfFewRowsHaveTheirOwnKernels) {
-  EXPECT_EQ(kernels_of(64, "bf16"), 2 * 4) << "one forward and one backward";
-  EXPECT_EQ(kernels_of(65, "bf16"), 3 * 4 + 3 - 1) << "dropout in three layers, no gradient of the input";
-  EXPECT_EQ(kernels_of(64, "fp32"), kernels_of(65, "bf16")) << "they need tensor cores";
+  EXPECT_EQ(kernels_of(64, "bf16"), 2 * 4 + 1) << "one forward and one backward, and the loss";
+  EXPECT_EQ(kernels_of(65, "bf16"), 3 * 4 + 3 - 2 + 3 + 1)
+      << "dropout in three layers; of the first layer no gradient of the input, but that of its weights is not hidden";
+  EXPECT_EQ(kernels_of(64, "fp32"), kernels_of(65, "bf16") - 1) << "they need tensor cores; no transposed copy";
   const Rates rates = gpu_prior("NVIDIA H100", "bf16");
   GemmWork gemm{64, 4096, 4096};
   const double usual = gemm_us(gemm, rates);
   gemm.few_rows = true;
   EXPECT_GT(gemm_us(gemm, rates), usual) << "a quarter of the rate";
+}
+
+double events_of(const char* plan, int64_t batch) {
+  const Workload work = work_of("mlp-50-256-128-64", plan, batch, amdahl_gpu_profile("bf16"));
+  double sum = 0;
+  for (const StageWork& stage : work.stages)
+    for (const LayerWork& layer : stage.layers) sum += layer.events;
+  return sum;
+}
+
+TEST(PlannerWorkload, ASecondStreamWaitsOncePerLayerAndIsWaitedForOnce) {
+  EXPECT_EQ(events_of("dp1", 128), 4 + 1);
+  EXPECT_EQ(events_of("dp1", 64), 0) << "one kernel has both gradients";
+  EXPECT_EQ(events_of("pp2,m4", 512), 2 + 3) << "of two stages with each other";
+}
+
+TEST(PlannerWorkload, ARecurrentLayerOnAGpuIsOneKernelForTheSequence) {
+  const auto layer_of = [](const ModelSpec& model, int64_t batch) {
+    ParallelPlan plan = parse_plan("dp1");
+    plan.global_batch = batch;
+    return make_workload(model, plan, amdahl_gpu_profile("bf16")).stages[0].layers[0];
+  };
+  ModelSpec model = find_model_preset("lstm");
+  const LayerWork few = layer_of(model, 8), many = layer_of(model, 1024);
+  EXPECT_EQ(few.kernels, 6) << "its 50 inputs are in the kernel, and have no gradient";
+  const Rates rates = gpu_prior("NVIDIA H100", "bf16");
+  EXPECT_DOUBLE_EQ(recurrent_us(few.recurrent, rates), 2 * 96 * rates.recurrent_us);
+  EXPECT_DOUBLE_EQ(recurrent_us(many.recurrent, rates), 4 * recurrent_us(few.recurrent, rates))
+      << "128 tiles of rows on 16 clusters, two at once";
+  model.layers[0].units = 512;
+  EXPECT_GT(layer_of(model, 8).kernels, 4 * 95) << "its weights do not fit into registers: step by step";
+}
+
+TEST(PlannerWorkload, RecomputationRepeatsWhatTheBlockComputesAgain) {
+  const auto block_of = [](const char* text) {
+    ParallelPlan plan = parse_plan(text);
+    plan.global_batch = 16;
+    return make_workload(find_model_preset("transformer"), plan, amdahl_gpu_profile("bf16")).stages[0].layers[1];
+  };
+  EXPECT_EQ(block_of("dp1").repeated_share, 0);
+  EXPECT_EQ(block_of("dp1,recompute=selective").repeated_kernels, 3) << "two normalisations and a product";
+  EXPECT_EQ(block_of("dp1,recompute=block").repeated_kernels, 6) << "and attention with its two products";
+  EXPECT_NEAR(block_of("dp1,recompute=block").repeated_share, 16.0 / 24 / 3, 1e-12) << "not the last product";
 }
 
 TEST(PlannerWorkload, WeightsOfARecurrentLayerHaveOneGradientOfAllSteps) {
