@@ -130,8 +130,8 @@ ForwardKernel* kernel_for(int64_t batch, bool vector) {
 
 bool small_dense_applies(MathMode math, int64_t batch, int64_t in, int64_t out) {
   constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;  // offsets are ints
-  return has_small_kernels(math) && batch >= 1 && batch <= kSmallRows && in >= 1 &&
-         out >= 1 && in * out <= kMost && kSmallRows * std::max(in, out) <= kMost;
+  return has_small_kernels(math) && batch >= 1 && batch <= kSmallRows && in >= 1 && out >= 1 && in * out <= kMost &&
+         kSmallRows * std::max(in, out) <= kMost;
 }
 
 void launch_small_forward(const KernelLaunch& launch, MathMode math, const DenseForward& d) {

@@ -81,13 +81,14 @@ __device__ void ping_pong(const TeamView& team, const LoopCall& call, size_t byt
   if (!complete && threadIdx.x == 0) set_broken(team);
 }
 
-__global__ void __launch_bounds__(kMostLoopThreads) run_ping_pong(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call,
-                              size_t bytes) {
+__global__ void __launch_bounds__(kMostLoopThreads)
+    run_ping_pong(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call, size_t bytes) {
   if (team.rank < 2 && __syncthreads_and(!is_broken(team))) ping_pong(team, call, bytes);
 }
 
 /// As ping_pong, in packets.
-__global__ void __launch_bounds__(kMostLoopThreads) run_packets(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+__global__ void __launch_bounds__(kMostLoopThreads)
+    run_packets(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
   if (team.rank > 1 || !__syncthreads_and(!is_broken(team))) return;
   const int other = 1 - team.rank;
   const LoopPart part = part_of_block(call.bytes);
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(kMostLoopThreads) run_packets(const __grid_con
   if (!complete && threadIdx.x == 0) set_broken(team);
 }
 
-__global__ void __launch_bounds__(kMostLoopThreads) run_transfers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+__global__ void __launch_bounds__(kMostLoopThreads)
+    run_transfers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
   if (team.rank != 0) return;
   char* const own = team.base[0];
   const LoopPart part = part_of_block(call.bytes);
@@ -129,7 +131,8 @@ __global__ void __launch_bounds__(kMostLoopThreads) run_transfers(const __grid_c
   }
 }
 
-__global__ void __launch_bounds__(kMostLoopThreads) run_additions(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+__global__ void __launch_bounds__(kMostLoopThreads)
+    run_additions(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
   auto* counter = reinterpret_cast<uint64_t*>(team.base[team.rank] + call.counter);
   const bool contended = call.kind == LoopKind::contended_add;
   if (!contended && team.rank != 0) return;
@@ -138,7 +141,8 @@ __global__ void __launch_bounds__(kMostLoopThreads) run_additions(const __grid_c
   for (int64_t i = 0; i < call.times; ++i) last = fetch_add(team, counter, 1 + (last >> 63), contended ? 0 : 1);
 }
 
-__global__ void __launch_bounds__(kMostLoopThreads) run_barriers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
+__global__ void __launch_bounds__(kMostLoopThreads)
+    run_barriers(const __grid_constant__ TeamView team, const __grid_constant__ LoopCall call) {
   for (int64_t i = 0; i < call.times; ++i)
     if (!barrier(team)) return;
 }

@@ -203,10 +203,9 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
   try {
     const int devices = settings.trainer.plan.num_devices();
     fleet.run(devices, [&](RankContext& rank) {
-      require_device_memory(
-          rank.device, devices_sharing_memory(fleet, devices), settings.trainer,
-          with_groups(training_memory(settings, data, rank.device.backend(), rank.ops->math()),
-                      settings.trainer, rank.communicator));
+      require_device_memory(rank.device, devices_sharing_memory(fleet, devices), settings.trainer,
+                            with_groups(training_memory(settings, data, rank.device.backend(), rank.ops->math()),
+                                        settings.trainer, rank.communicator));
       rank.communicator.barrier(Deadline::after_seconds(settings.trainer.timeout_seconds));  // before any allocates
       TrainSettings mine = settings;
       if (mine.trainer.plan.shares == kAutoShares && devices > 1) {
