@@ -369,9 +369,10 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
                  static_cast<Recompute>(plan.recompute),
                  plan.mesh.pp > 1 || !model.is_mlp(),
                  1 - 1.0 / static_cast<double>(plan.accumulate)};
-  work.has_unseen = std::any_of(model.layers.begin(), model.layers.end(), [](const LayerSpec& layer) {
-    return layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
-  });
+  for (const LayerSpec& layer : model.layers) {
+    work.has_unseen |= layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
+    work.has_recurrent |= layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru;
+  }
   const bool has_loss = model.layers.back().kind != LayerKind::token_head;
   const auto holder = [&](size_t stage) {
     return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));

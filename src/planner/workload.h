@@ -83,7 +83,8 @@ struct Workload {
   double transfer_bytes = 0;      // between neighbouring stages, each direction
   double gradient_bytes = 4;      // per parameter in the all-reduce of the data axis
   bool has_unseen = false;        // layers that no probe has
-  double flops = 0;               // of the whole step over all devices
+  bool has_recurrent = false;
+  double flops = 0;  // of the whole step over all devices
 
   /// Parameters of each pipeline rank.
   std::vector<double> rank_parameters() const;

@@ -123,6 +123,7 @@ TEST(PlannerReplay, StepsOfH100InFp32) {
 struct HeldOut {
   std::vector<double> errors;
   double inside = 0;  // the 95 % interval
+  double factor = 0;  // of its width
   double percentile_of(double percent) const { return percentile(errors, percent); }
 };
 
@@ -145,6 +146,7 @@ HeldOut held_out(const Replay& replay, size_t calibrated, const std::set<std::st
   const Rates rates = fit_rates(rows, prior, &RateField::own_prior_sd);
   const double factor = leave_groups_out(fitted.rows, fitted.models, prior).interval_factor;
   HeldOut result;
+  result.factor = factor;
   for (const size_t i : others) {
     const PlanAccount account = account_of(replay.rows[i].work, rates, fit_method(rates));
     const Interval interval = interval_of(account, factor);
@@ -155,6 +157,8 @@ HeldOut held_out(const Replay& replay, size_t calibrated, const std::set<std::st
       std::printf("%-40s %9.1f us measured, %9.1f predicted\n", replay.names[i].c_str(), measured, account.step_us());
   }
   result.inside /= static_cast<double>(others.size());
+  std::printf("%zu steps: median %.1f %%, worst %.1f %%, %.1f %% inside, factor %.2f\n", others.size(),
+              100 * result.percentile_of(50), 100 * result.percentile_of(100), 100 * result.inside, factor);
   return result;
 }
 
@@ -177,6 +181,18 @@ TEST(PlannerReplay, VerifiedStepsOfOneH100InBf16) {
   EXPECT_LE(with_probes.percentile_of(100), 0.12);
   EXPECT_GE(with_probes.inside, 0.9);
   EXPECT_LE(with_probes.inside, 0.99);
+}
+
+// A calibration with those probes on another H100, and the same 45 steps: measured after the terms were written.
+TEST(PlannerReplay, VerifiedStepsOfAnotherH100InBf16) {
+  const Replay replay = replay_of("steps_h100_one_bf16_probes.csv", 0, amdahl_gpu_profile("bf16"));
+  ASSERT_EQ(replay.rows.size(), 80u);
+  const HeldOut all = held_out(replay, 35, {});
+  EXPECT_EQ(all.errors.size(), 45u);
+  EXPECT_LE(all.percentile_of(50), 0.04);
+  EXPECT_LE(all.percentile_of(100), 0.16);
+  EXPECT_GE(all.inside, 0.9);
+  EXPECT_LE(all.factor, 2.5) << "one kind of layer does not widen the intervals of others";
 }
 
 TEST(PlannerReplay, StepsOfAnIdleCpu) {
