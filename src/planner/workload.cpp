@@ -99,8 +99,7 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
 }
 
 // All steps' inputs in one product, then a product for each step, whose weights have one gradient of all steps
-// (ops/cpu_recurrent_ops.cpp). Element-wise kernels read and write the gates and two
-// states, forward and backward.
+// (ops/cpu_recurrent_ops.cpp). Element-wise kernels read and write gates and two states, forward and backward.
 LayerWork stepwise_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
   constexpr double kPasses = 6;
   const double steps = real(input[0]), units = real(layer.units), tp = at.tp();
