@@ -162,11 +162,26 @@ bool has_weight_stream(const ParallelPlan& plan, const ModelSpec& model, MathMod
   return zero_stage(plan.strategy) == 0 || plan.mesh.dp == 1 || !plan.overlap;
 }
 
-/// GEMM workspaces and scratch of the streams on which a GPU computes: layers, gradients of weights, compression.
-int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows) {
-  constexpr int64_t kPerStream = (64 << 20) + (1 << 20) + (1 << 18) + (1 << 14);  // as CudaContext::make_memory
+/// What cuDNN's gradient of attention takes per row, where it has one: sums of q's gradient and of a query, in f32.
+int64_t attention_row_bytes(const ModelSpec& model, const MemorySetting& setting) {
+  int64_t most = 0;
+  if (!setting.gpu || compute_type_of(setting.math) == DType::f32) return most;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerSpec& layer = model.layers[i];
+    if (layer.kind == LayerKind::transformer_block)
+      most = std::max(most, model.layer_input_shape(i)[0] * (layer.units + layer.heads) * kFloatBytes);
+  }
+  return most;
+}
+
+/// GEMM workspaces and scratch of the streams on which a GPU computes: layers, gradients of weights, compression. Where
+/// attention needs more than a workspace has, the step and the timing of alternatives allocate it.
+int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows,
+                      int64_t attention) {
+  constexpr int64_t kForGemms = 64 << 20, kScratch = (1 << 20) + (1 << 18) + (1 << 14);  // CudaContext::make_memory
   const bool compresses = plan.mesh.dp > 1 && plan.compress != PlanOptions{}.compress;
-  return (1 + has_weight_stream(plan, model, math, rows) + compresses) * kPerStream;
+  return (1 + has_weight_stream(plan, model, math, rows) + compresses) * (kForGemms + kScratch) +
+         (attention > kForGemms ? 2 * attention : 0);
 }
 
 }  // namespace
@@ -226,6 +241,9 @@ int64_t PlanMemories::scratch_of(RankBytes& rank, int64_t rows, bool accumulates
   return found->second = largest.total();
 }
 
+PlanMemories::PlanMemories(const ModelSpec& model, const MemorySetting& setting)
+    : model_(model), setting_(setting), attention_row_bytes_(attention_row_bytes(model, setting)) {}
+
 PlanMemory PlanMemories::of(const ParallelPlan& plan) {
   const int64_t dp_rows = plan.strategy == "replicated" ? plan.global_batch : most_data_rows(plan);
   const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
@@ -240,7 +258,8 @@ PlanMemory PlanMemories::of(const ParallelPlan& plan) {
     PlanMemory memory = parameter_memory(plan, rank.units, rank.has_dense_layers, setting_.optimizer_arrays);
     memory.activations = (rank.per_row * in_flight / rank.num_stages + rank.shared_per_row) * rows + rank.fixed;
     memory.workspace =
-        setting_.gpu ? gpu_workspace(plan, model_, setting_.math, rows) : scratch_of(rank, rows, plan.accumulate > 1);
+        setting_.gpu ? gpu_workspace(plan, model_, setting_.math, rows, attention_row_bytes_ * rows / plan.mesh.tp)
+                     : scratch_of(rank, rows, plan.accumulate > 1);
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;

@@ -32,7 +32,7 @@ MemoryChoice memory_choice(const ParallelPlan& plan, const MemorySetting& settin
 ///   for (const ParallelPlan& plan : plans) std::printf("%lld bytes\n", (long long)memories.of(plan).total());
 class PlanMemories {
  public:
-  PlanMemories(const ModelSpec& model, const MemorySetting& setting) : model_(model), setting_(setting) {}
+  PlanMemories(const ModelSpec& model, const MemorySetting& setting);
 
   /// For a feasible plan with a batch. Bytes.
   PlanMemory of(const ParallelPlan& plan);
@@ -70,6 +70,7 @@ class PlanMemories {
 
   const ModelSpec& model_;
   const MemorySetting setting_;
+  const int64_t attention_row_bytes_;
   std::map<Division, std::vector<RankBytes>> ranks_;
 };
 

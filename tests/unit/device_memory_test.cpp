@@ -125,6 +125,30 @@ TEST(DeviceMemory, PlansOnGpusHaveTheWorkspacesOfTheirStreams) {
   }
 }
 
+/// Bytes that peaks of studies had beyond those of other layers (results/h100/plans and models): twice what cuDNN's
+/// gradient of attention needs, where that is more than a workspace of 64 MiB.
+TEST(DeviceMemory, LongAttentionOnAGpuAllocatesItsOwnScratch) {
+  struct Counted {
+    const char* model;
+    const char* plan;
+    int64_t rows;
+    MathMode math;
+    double bytes;
+  };
+  for (const Counted& counted :
+       {Counted{"gpt2", "dp1", 32, MathMode::bf16, 204.3e6}, Counted{"gpt2", "dp2", 64, MathMode::bf16, 204.3e6},
+        Counted{"gpt2", "dp2", 32, MathMode::bf16, 0}, Counted{"gpt2", "tp2", 32, MathMode::bf16, 0},
+        Counted{"gpt2", "pp2,m8", 32, MathMode::bf16, 0}, Counted{"transformer", "dp1", 1024, MathMode::bf16, 153.3e6},
+        Counted{"transformer", "dp2", 1024, MathMode::bf16, 0},
+        Counted{"transformer", "dp1", 1024, MathMode::tf32, 0}}) {
+    ParallelPlan plan = parse_plan(counted.plan);
+    plan.global_batch = counted.rows;
+    const PlanMemory memory = plan_memory(plan, find_model_preset(counted.model), {2, counted.math, true});
+    EXPECT_NEAR(static_cast<double>(memory.workspace) - 65.27 * (1 << 20), counted.bytes, 0.01e9)
+        << counted.model << " " << counted.plan << " " << counted.rows;
+  }
+}
+
 /// The planner's memory of a data-parallel plan is the trainer's, with the gradients of recurrent gates; plans that
 /// divide the model have those of a rank's units and micro-batch. A CPU pads its rows instead.
 TEST(DeviceMemory, PlansHaveTheGradientsOfRecurrentGates) {
