@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/math_mode.h"
 #include "base/plan_rules.h"
 #include "base/shards.h"
 
@@ -39,8 +40,7 @@ struct Place {
 };
 
 // What backward computes again (TransformerBlock::compute_again), of work of which a third is forward: selective the
-// normalisations and the first dense layer, which has 8 of forward's 24 products of units^2; block all but the second
-// dense layer, which has 8 of them too, and that one too if the normalisation comes last.
+// first dense layer, 8 of forward's 24 products of units^2; block all but the second, unless normalisation comes last.
 void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
   if (at.recompute == Recompute::none) return;
   const bool all = at.recompute == Recompute::block;
@@ -178,7 +178,7 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
   work.splits_gradient = dense && !small;
   for (GemmWork& gemm : work.gemms) gemm.few_rows = small, gemm.converts = software.converts_f32 && dense;
   // Kernels of tensor cores copy 16 bytes of a row at once.
-  if (dense && !small && software.small_rows > 0 && input.back() % 4 != 0)
+  if (dense && !small && software.transposed_rows > 0 && input.back() % 4 != 0)
     for (GemmWork& gemm : work.gemms) gemm.aligned = false;
   if (layer.kind == LayerKind::projection)
     for (GemmWork& gemm : work.gemms) gemm.element_bytes = software.typed_bytes;
@@ -301,7 +301,7 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   if (!tensor_cores) return profile;
   profile.transposed_bytes = 8, profile.transposed_rows = 256;
   profile.most_transposed_bytes = 32 << 20;  // half of the workspace: ops/cuda_gemm.cpp
-  profile.small_rows = 64;                   // ops/cuda_small.h
+  if (math != "fp16") profile.small_rows = static_cast<double>(kSmallRows);
   return profile;
 }
 
@@ -372,7 +372,6 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
     work.has_unseen |= layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
     work.has_recurrent |= layer.kind == LayerKind::lstm || layer.kind == LayerKind::gru;
   }
-  const bool has_loss = model.layers.back().kind != LayerKind::token_head;
   const auto holder = [&](size_t stage) {
     return plan.mesh.pp == 1 ? 0 : rank_of_stage(work.schedule, plan.mesh.pp, static_cast<int>(stage));
   };
@@ -393,7 +392,8 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
   if (work.mesh.pp > 1 && software.weight_kernels > 0)
     for (size_t s = 0; s < work.stages.size(); ++s)
       work.stages[s].layers.back().events += stage_events(s, ranges.size());
-  if (has_loss) work.stages.back().layers.back().kernels += software.loss_kernels;
+  LayerWork& last = work.stages.back().layers.back();
+  if (model.layers.back().kind != LayerKind::token_head) last.kernels += software.loss_kernels;
   return work;
 }
 
