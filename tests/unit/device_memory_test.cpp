@@ -89,35 +89,43 @@ TEST(DeviceMemory, RecurrentLayersOnAGpuTakeWhatWasCounted) {
   }
 }
 
+struct PlanOnGpu {
+  const char* model;
+  const char* plan;
+  int64_t rows;
+  MathMode math;
+  PlanMemory memory() const {
+    ParallelPlan parsed = parse_plan(plan);
+    parsed.global_batch = rows;
+    return plan_memory(parsed, find_model_preset(model), {2, math, true});
+  }
+  std::string text() const { return fmt::format("{} {} {}", model, plan, rows); }
+};
+
 /// Peaks that `plan --verify` counted on an H100, and streams from peaks that studies counted on two
 /// (results/h100/plans). One kernel makes both gradients of a dense layer of up to 64 rows in tf32 and bf16; models
 /// with other layers, and zero1 behind backward, have one stream for any number of rows.
 TEST(DeviceMemory, PlansOnGpusHaveTheWorkspacesOfTheirStreams) {
   struct Counted {
-    const char* model;
-    const char* plan;
-    int64_t rows;
-    MathMode math;
+    PlanOnGpu plan;
     int streams;
     double bytes;  // 0: not with this command
   };
   constexpr MathMode kBf16 = MathMode::bf16, kTf32 = MathMode::tf32;
   for (const Counted& counted :
-       {Counted{"large-6.9m", "dp1", 32, kBf16, 1, 181.9e6}, Counted{"large-6.9m", "dp1", 96, kBf16, 2, 257.0e6},
-        Counted{"large", "dp1", 48, kBf16, 1, 102.1e6}, Counted{"large", "dp1", 192, kBf16, 2, 174.6e6},
-        Counted{"transformer", "dp1", 8, kBf16, 1, 130.6e6}, Counted{"transformer", "dp1", 16, kBf16, 1, 160.2e6},
-        Counted{"transformer", "dp2", 1024, kBf16, 1, 0}, Counted{"large-6.9m", "dp2", 64, kTf32, 1, 0},
-        Counted{"large-6.9m", "dp2", 64, MathMode::fp32, 2, 0}, Counted{"large-6.9m", "dp2", 8192, kTf32, 2, 0},
-        Counted{"large-6.9m", "dp2,zero1", 8192, kTf32, 1, 0},
-        Counted{"large-6.9m", "dp2,zero1,no-overlap", 8192, kTf32, 2, 0},
-        Counted{"large-6.9m", "dp2,zero3", 8192, kTf32, 1, 0},
-        Counted{"large-6.9m", "dp2,compress=bf16", 64, kTf32, 2, 0},
-        Counted{"large-6.9m", "dp2,compress=bf16", 8192, kTf32, 3, 0}, Counted{"large-6.9m", "tp2", 8192, kTf32, 2, 0},
-        Counted{"large-6.9m", "pp2,m4,1f1b", 8192, kTf32, 1, 0}}) {
-    ParallelPlan plan = parse_plan(counted.plan);
-    plan.global_batch = counted.rows;
-    const PlanMemory memory = plan_memory(plan, find_model_preset(counted.model), {2, counted.math, true});
-    const std::string text = fmt::format("{} {} {}", counted.model, counted.plan, counted.rows);
+       {Counted{{"large-6.9m", "dp1", 32, kBf16}, 1, 181.9e6}, Counted{{"large-6.9m", "dp1", 96, kBf16}, 2, 257.0e6},
+        Counted{{"large", "dp1", 48, kBf16}, 1, 102.1e6}, Counted{{"large", "dp1", 192, kBf16}, 2, 174.6e6},
+        Counted{{"transformer", "dp1", 8, kBf16}, 1, 130.6e6}, Counted{{"transformer", "dp1", 16, kBf16}, 1, 160.2e6},
+        Counted{{"transformer", "dp2", 1024, kBf16}, 1, 0}, Counted{{"large-6.9m", "dp2", 64, kTf32}, 1, 0},
+        Counted{{"large-6.9m", "dp2", 64, MathMode::fp32}, 2, 0}, Counted{{"large-6.9m", "dp2", 8192, kTf32}, 2, 0},
+        Counted{{"large-6.9m", "dp2,zero1", 8192, kTf32}, 1, 0},
+        Counted{{"large-6.9m", "dp2,zero1,no-overlap", 8192, kTf32}, 2, 0},
+        Counted{{"large-6.9m", "dp2,zero3", 8192, kTf32}, 1, 0},
+        Counted{{"large-6.9m", "dp2,compress=bf16", 64, kTf32}, 2, 0},
+        Counted{{"large-6.9m", "dp2,compress=bf16", 8192, kTf32}, 3, 0},
+        Counted{{"large-6.9m", "tp2", 8192, kTf32}, 2, 0}, Counted{{"large-6.9m", "pp2,m4,1f1b", 8192, kTf32}, 1, 0}}) {
+    const PlanMemory memory = counted.plan.memory();
+    const std::string text = counted.plan.text();
     EXPECT_NEAR(static_cast<double>(memory.workspace) / (65.25 * (1 << 20)), counted.streams, 0.01) << text;
     if (counted.bytes > 0) {
       EXPECT_NEAR(static_cast<double>(memory.total()) / counted.bytes, 1, 0.03) << text;
@@ -129,23 +137,18 @@ TEST(DeviceMemory, PlansOnGpusHaveTheWorkspacesOfTheirStreams) {
 /// gradient of attention needs, where that is more than a workspace of 64 MiB.
 TEST(DeviceMemory, LongAttentionOnAGpuAllocatesItsOwnScratch) {
   struct Counted {
-    const char* model;
-    const char* plan;
-    int64_t rows;
-    MathMode math;
+    PlanOnGpu plan;
     double bytes;
   };
   for (const Counted& counted :
-       {Counted{"gpt2", "dp1", 32, MathMode::bf16, 204.3e6}, Counted{"gpt2", "dp2", 64, MathMode::bf16, 204.3e6},
-        Counted{"gpt2", "dp2", 32, MathMode::bf16, 0}, Counted{"gpt2", "tp2", 32, MathMode::bf16, 0},
-        Counted{"gpt2", "pp2,m8", 32, MathMode::bf16, 0}, Counted{"transformer", "dp1", 1024, MathMode::bf16, 153.3e6},
-        Counted{"transformer", "dp2", 1024, MathMode::bf16, 0},
-        Counted{"transformer", "dp1", 1024, MathMode::tf32, 0}}) {
-    ParallelPlan plan = parse_plan(counted.plan);
-    plan.global_batch = counted.rows;
-    const PlanMemory memory = plan_memory(plan, find_model_preset(counted.model), {2, counted.math, true});
-    EXPECT_NEAR(static_cast<double>(memory.workspace) - 65.27 * (1 << 20), counted.bytes, 0.01e9)
-        << counted.model << " " << counted.plan << " " << counted.rows;
+       {Counted{{"gpt2", "dp1", 32, MathMode::bf16}, 204.3e6}, Counted{{"gpt2", "dp2", 64, MathMode::bf16}, 204.3e6},
+        Counted{{"gpt2", "dp2", 32, MathMode::bf16}, 0}, Counted{{"gpt2", "tp2", 32, MathMode::bf16}, 0},
+        Counted{{"gpt2", "pp2,m8", 32, MathMode::bf16}, 0},
+        Counted{{"transformer", "dp1", 1024, MathMode::bf16}, 153.3e6},
+        Counted{{"transformer", "dp2", 1024, MathMode::bf16}, 0},
+        Counted{{"transformer", "dp1", 1024, MathMode::tf32}, 0}}) {
+    EXPECT_NEAR(static_cast<double>(counted.plan.memory().workspace) - 65.27 * (1 << 20), counted.bytes, 0.01e9)
+        << counted.plan.text();
   }
 }
 
