@@ -11,4 +11,4 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/amdahl)
 install(DIRECTORY docs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)
-install(FILES data/prices.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)
+install(FILES data/prices.toml data/gpu-a100-40gb.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)

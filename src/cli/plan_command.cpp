@@ -90,7 +90,8 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--math", config.math, "fp32, tf32 or bf16; default: the fastest that was calibrated");
   plan->add_option("--devices", config.devices, "At most so many devices; default: as many as the machine has")
       ->check(kWhole);
-  plan->add_option("--what-if", config.what_if, "Assume gpus=N, link=KIND, gpu=KIND, memory-gb=N, joined with commas");
+  plan->add_option("--what-if", config.what_if,
+                   "Assume gpus=N, link=KIND, gpu=KIND or gpu=FILE.toml, memory-gb=N, joined with commas");
   plan->add_option("--explain", config.explain, "Each term of a plan like dp4.tp2,m4");
   plan->add_option("--prices", config.prices, "TOML file of what devices cost, like data/prices.toml");
   plan->add_option("--top", config.top, "Plans in the ranking")->check(kWhole)->capture_default_str();

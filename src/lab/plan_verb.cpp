@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "amdahl/amdahl.h"
+#include "amdahl/gpu_kind.h"
 #include "amdahl/planner.h"
 #include "files/whole_file.h"
 #include "lab/calibrated.h"
@@ -35,6 +36,19 @@ void check_links(const MachineSpec& machine, const std::string& path) {
     if (link.measured_gbps > 0 && back->measured_gbps > 0 && link.measured_gbps > kContradiction * back->measured_gbps)
       refuse(fmt::format("{:.1f} and {:.1f} GB/s", link.measured_gbps, back->measured_gbps));
   }
+}
+
+/// The assumptions, with the GPU of a file.
+WhatIf read_what_if(const std::string& text) {
+  WhatIf what_if = parse_what_if(text);
+  if (what_if.gpu_file.empty()) return what_if;
+  what_if.gpu = load_gpu_kind(what_if.gpu_file);
+  try {
+    find_link_kind(what_if.gpu->link);
+  } catch (const Error& error) {
+    throw Error(Cause::usage, fmt::format("{}: {}", what_if.gpu_file, error.what()), error.remedy());
+  }
+  return what_if;
 }
 
 const DevicePrice* price_of(const PriceTable& prices, const Calibration& calibration) {
@@ -83,7 +97,7 @@ PlanOutcome run_plan(const PlanConfig& config) {
   PlanOutcome outcome;
   outcome.model = resolve_model(config.model);
   outcome.global_batch = config.global_batch;
-  const WhatIf what_if = parse_what_if(config.what_if);
+  const WhatIf what_if = read_what_if(config.what_if);
   int devices = 0;
   if (config.machine.empty()) {
     outcome.calibration = assume(what_if, config.math.empty() ? "tf32" : config.math);
@@ -125,7 +139,7 @@ ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
     if (devices < 2) throw Error(Cause::usage, fmt::format("`devices` {}: several are assumed", devices), "2,4,8");
   std::string assumptions = config.what_if;
   if (!config.link.empty()) assumptions += fmt::format("{}link={}", assumptions.empty() ? "" : ",", config.link);
-  const WhatIf what_if = parse_what_if(assumptions);
+  const WhatIf what_if = read_what_if(assumptions);
   ThresholdsOutcome outcome;
   outcome.calibration = config.machine.empty()
                             ? assume(what_if, config.math.empty() ? "tf32" : config.math)

@@ -26,13 +26,13 @@ constexpr double kConvertingGemm = 0.55;
 constexpr double kSpill = 0.6;
 
 template <class Kind>
-const Kind& find_kind(const std::vector<Kind>& kinds, std::string_view name, const char* what) {
+const Kind& find_kind(const std::vector<Kind>& kinds, std::string_view name, const char* what, const char* also = "") {
   std::vector<std::string> names;
   for (const Kind& kind : kinds) {
     if (kind.name == name) return kind;
     names.emplace_back(kind.name);
   }
-  throw Error(Cause::usage, fmt::format("unknown {} '{}'", what, name), choices_hint(name, names));
+  throw Error(Cause::usage, fmt::format("unknown {} '{}'", what, name), choices_hint(name, names) + also);
 }
 
 }  // namespace
@@ -79,7 +79,10 @@ const std::vector<GpuKind>& gpu_kinds() {
   return kinds;
 }
 
-const GpuKind& find_gpu_kind(std::string_view name) { return find_kind(gpu_kinds(), name, "GPU"); }
+const GpuKind& find_gpu_kind(std::string_view name) {
+  return find_kind(gpu_kinds(), name, "GPU",
+                   ", or FILE.toml with its data sheet (data/gpu-a100-40gb.toml is an example)");
+}
 
 const GpuKind* gpu_kind_of(std::string_view device_name) {
   std::string lower;
@@ -94,11 +97,14 @@ const GpuKind* gpu_kind_of(std::string_view device_name) {
   return nullptr;
 }
 
+double tflops_of(const GpuKind& gpu, std::string_view math) {
+  if (math == "bf16" || math == "fp16") return gpu.bf16_tflops;
+  return math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
+}
+
 Rates rates_of_kind(const GpuKind& gpu, std::string_view math) {
   Rates rates;
-  const double tflops = math == "bf16" || math == "fp16" ? gpu.bf16_tflops
-                        : math == "tf32"                 ? gpu.tf32_tflops
-                                                         : gpu.fp32_tflops;
+  const double tflops = tflops_of(gpu, math);
   rates.gemm_tflops = tflops * kReachedGemm;
   rates.batched_gemm_tflops = tflops * kReachedGemm / 2;
   if (math == "bf16" || math == "fp16") rates.converting_gemm = kConvertingGemm;

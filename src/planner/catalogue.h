@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "amdahl/gpu_kind.h"
 #include "planner/rates.h"
 
 namespace amdahl {
@@ -24,20 +25,12 @@ const LinkKind& find_link_kind(std::string_view name);
 /// The rates with those of all axes replaced by this link's.
 Rates with_link(Rates rates, const LinkKind& link);
 
-/// A kind of GPU by data sheet.
-struct GpuKind {
-  std::string_view name;
-  double tf32_tflops = 0, bf16_tflops = 0, fp32_tflops = 0;  // dense
-  double memory_gbps = 0, memory_gb = 0;
-  int multiprocessors = 0;
-  double cache_mb = 0;    // level 2
-  std::string_view link;  // LinkKind that it usually has
-  std::string_view source;
-};
 const std::vector<GpuKind>& gpu_kinds();
 const GpuKind& find_gpu_kind(std::string_view name);
 /// The kind whose name is part of a device's name, as "H200" in "NVIDIA H200"; null: none.
 const GpuKind* gpu_kind_of(std::string_view device_name);
+/// Dense matrix products of a math mode.
+double tflops_of(const GpuKind& gpu, std::string_view math);
 
 /// Rates of a GPU that was not measured: parts of the data sheet that this program reaches on an H200.
 Rates rates_of_kind(const GpuKind& gpu, std::string_view math);

@@ -39,10 +39,6 @@ void set_rates(Calibration& calibration, const Rates& before, const Rates& after
     if (before.*field.member != after.*field.member) set_rate(calibration, field, after.*field.member, source);
 }
 
-double tflops_of(const GpuKind& gpu, std::string_view math) {
-  return math == "bf16" ? gpu.bf16_tflops : math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
-}
-
 void assume_gpu(Calibration& calibration, const GpuKind& gpu) {
   const GpuKind* measured = gpu_kind_of(calibration.device_name);
   if (!measured)
@@ -63,7 +59,7 @@ void assume_gpu(Calibration& calibration, const GpuKind& gpu) {
   set_rates(calibration, before, after, source);
   const Rates linked = with_link(after, find_link_kind(gpu.link));
   set_rates(calibration, after, linked, std::string(find_link_kind(gpu.link).source));
-  calibration.device_name = std::string(gpu.name);
+  calibration.device_name = gpu.name;
   calibration.memory_bytes = static_cast<int64_t>(gpu.memory_gb * kBytesPerGb);
 }
 
@@ -77,6 +73,15 @@ void require_link_of(const GpuKind* gpu, const LinkKind& link) {
   if (gpu->link < link.name)
     throw Error(Cause::usage, fmt::format("what-if link={}: a GPU of kind {} has {}", link.name, gpu->name, gpu->link),
                 fmt::format("link={}", gpu->link));
+}
+
+void assume_link_and_memory(Calibration& calibration, const WhatIf& what_if, const GpuKind* gpu) {
+  if (what_if.link) {
+    require_link_of(gpu, *what_if.link);
+    const Rates before = rates_of(calibration);
+    set_rates(calibration, before, with_link(before, *what_if.link), std::string(what_if.link->source));
+  }
+  if (what_if.memory_gb > 0) calibration.memory_bytes = static_cast<int64_t>(what_if.memory_gb * kBytesPerGb);
 }
 
 }  // namespace
@@ -99,7 +104,10 @@ WhatIf parse_what_if(std::string_view text) {
     if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, 4096));
     if (key == "memory-gb") what_if.memory_gb = number_of(key, value, 0.001, 1e6);
     if (key == "link") what_if.link = &find_link_kind(value);
-    if (key == "gpu") what_if.gpu = &find_gpu_kind(value);
+    if (key == "gpu" && value.ends_with(".toml"))
+      what_if.gpu_file = value;
+    else if (key == "gpu")
+      what_if.gpu = find_gpu_kind(value);
   }
   if (what_if.link && what_if.gpus == 1)
     throw Error(Cause::usage, fmt::format("what-if gpus=1,link={}: one device has no link", what_if.link->name),
@@ -110,12 +118,7 @@ WhatIf parse_what_if(std::string_view text) {
 Calibration assume(const Calibration& measured, const WhatIf& what_if) {
   Calibration calibration = measured;
   if (what_if.gpu) assume_gpu(calibration, *what_if.gpu);
-  if (what_if.link) {
-    require_link_of(gpu_kind_of(calibration.device_name), *what_if.link);
-    const Rates before = rates_of(calibration);
-    set_rates(calibration, before, with_link(before, *what_if.link), std::string(what_if.link->source));
-  }
-  if (what_if.memory_gb > 0) calibration.memory_bytes = static_cast<int64_t>(what_if.memory_gb * kBytesPerGb);
+  assume_link_and_memory(calibration, what_if, what_if.gpu ? &*what_if.gpu : gpu_kind_of(calibration.device_name));
   return calibration;
 }
 
@@ -123,18 +126,17 @@ Calibration assume(const WhatIf& what_if, std::string_view math) {
   if (!what_if.gpu)
     throw Error(Cause::usage, "neither a machine file nor an assumed GPU",
                 "`machine=FILE` of ``calibrate machine=FILE``, or `what_if=gpus=8,gpu=h200`");
-  Calibration calibration =
-      calibration_of(rates_of_kind(*what_if.gpu, math), ConstantOrigin::assumed, std::string(what_if.gpu->source));
+  const GpuKind& gpu = *what_if.gpu;
+  Calibration calibration = calibration_of(rates_of_kind(gpu, math), ConstantOrigin::assumed, gpu.source);
   for (CalibrationConstant& constant : calibration.constants)
-    constant.origin = ConstantOrigin::assumed, constant.source = std::string(what_if.gpu->source);
+    constant.origin = ConstantOrigin::assumed, constant.source = gpu.source;
   calibration.device_kind = "cuda";
-  calibration.device_name = std::string(what_if.gpu->name);
+  calibration.device_name = gpu.name;
   calibration.math = std::string(math);
-  calibration.memory_bytes = static_cast<int64_t>(what_if.gpu->memory_gb * kBytesPerGb);
+  calibration.memory_bytes = static_cast<int64_t>(gpu.memory_gb * kBytesPerGb);
   calibration.interval_factor = 3;  // nothing was measured
-  WhatIf rest = what_if;
-  rest.gpu = nullptr;
-  return assume(calibration, rest);
+  assume_link_and_memory(calibration, what_if, &gpu);
+  return calibration;
 }
 
 }  // namespace amdahl

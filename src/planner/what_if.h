@@ -1,4 +1,4 @@
-// Assumptions about a machine: "gpus=8,link=pcie5,gpu=a100,memory-gb=40".
+// Assumptions about a machine: "gpus=8,link=pcie5,gpu=a100,memory-gb=40", where the GPU may be a file, "gpu=new.toml".
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@ namespace amdahl {
 struct WhatIf {
   int gpus = 0;  // 0: not assumed
   const LinkKind* link = nullptr;
-  const GpuKind* gpu = nullptr;
+  std::optional<GpuKind> gpu;
+  std::string gpu_file;  // TOML file of the GPU, which the caller reads into `gpu` (load_gpu_kind); empty: none
   double memory_gb = 0;
 };
 

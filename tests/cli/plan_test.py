@@ -45,6 +45,33 @@ def check_machine_file(case):
     assert slow["origin"] == "assumed" and slow["value"] < 40, slow
 
 
+def check_gpu_of_a_file(case):
+    words, _ = machine(case)
+    example = SOURCE / "data" / "gpu-a100-40gb.toml"
+    alone = ("plan", "--model", "gpt2", "--global-batch", "64", "--math", "bf16")
+    plan = json.loads(case.run(*alone, "--what-if", f"gpus=4,gpu={example}", "--json").stdout)
+    assert plan["calibration"]["device_name"] == "NVIDIA A100-PCIE-40GB", plan["calibration"]
+    assert plan["calibration"]["memory_bytes"] == 40e9 and plan["most_devices"] == 4, plan["calibration"]
+    named = json.loads(case.run(*alone, "--what-if", "gpus=4,gpu=a100,link=pcie4", "--json").stdout)
+    rates = [{c["name"]: c["value"] for c in p["calibration"]["constants"]} for p in (plan, named)]
+    differ = {name for name in rates[0] if rates[0][name] != rates[1][name]}
+    assert differ == {"memory_gbps", "gemm_gbps", "optimizer_ps"}, differ  # 1,555 and 2,039 GB/s
+    scaled = json.loads(case.run(*words, "--what-if", f"gpu={example}", "--json").stdout)["calibration"]
+    sources = {c["name"]: c["source"] for c in scaled["constants"]}
+    assert "scaled by data sheets: NVIDIA A100 data sheet, 40 GB PCIe" in sources["gemm_tflops"], sources
+    lines = example.read_text().splitlines()
+    for key, line, says in (("memory_gbps", "memory_gbps = 2e9", ["bad.toml:6", "memory_gbps is 2000000000", "at most"]),
+                            ("memory_gb ", "", ["'memory_gb' is missing"]), ("link", 'link = "pcie9"', ["bad.toml", "pcie9", "pcie4"]),
+                            ("name", "name = 3", ["bad.toml:2", "name is no text"]),
+                            ("multiprocessors", "multiprocessors = 0", ["multiprocessors", "no count"]),
+                            ("cache_mb", "cache = 40", ["key 'cache' is unknown", "cache_mb"])):
+        case.path("bad.toml").write_text("\n".join(line if old.startswith(key) else old for old in lines) + "\n")
+        case.refused(2, "usage", *words, "--what-if", "gpu=bad.toml", says=says)
+    case.refused(2, "usage", *words, "--what-if", "gpu=none.toml", says=["none.toml", "cannot be read"])
+    case.refused(2, "usage", *words, "--what-if", "gpu=b300", says=["unknown GPU 'b300'", "FILE.toml"])
+    case.refused(2, "usage", *words, "--what-if", f"gpus=4,link=nvlink4,gpu={example}", says=["no NVLink", "link=pcie4"])
+
+
 def check_refusals(case):
     words, file = machine(case)
     calibration = file["calibrations"][0]

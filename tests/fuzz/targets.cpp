@@ -20,6 +20,7 @@
 #include "files/whole_file.h"
 #include "parallel/pipeline/simulate.h"
 #include "spec/doctor_file.h"
+#include "spec/gpu_kind_toml.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"
@@ -108,6 +109,7 @@ void parse_summary(std::string_view bytes) {
 void parse_trace(std::string_view bytes) { trace_from_json(bytes, "input"); }
 void parse_doctor(std::string_view bytes) { doctor_from_json(bytes, "input"); }
 void parse_prices(std::string_view bytes) { prices_from_toml(bytes, "input"); }
+void parse_gpu_kind(std::string_view bytes) { gpu_kind_from_toml(bytes, "input"); }
 void parse_ply_cloud(std::string_view bytes) { parse_ply(bytes, "input"); }
 void parse_npy_cloud(std::string_view bytes) { load_point_cloud(file_of(bytes, ".npy")); }
 void parse_kitti(std::string_view bytes) { load_point_cloud(file_of(bytes, ".bin")); }
@@ -168,6 +170,7 @@ constexpr Target kTargets[] = {
     {"records", parse_records},
     {"model", parse_model},
     {"prices", parse_prices},
+    {"gpu_kind", parse_gpu_kind},
     {"ply", parse_ply_cloud},
     {"npy", parse_npy_cloud},
     {"npz", parse_npz},

@@ -178,6 +178,21 @@ TEST(PlannerWhatIf, MarksWhatItAssumes) {
   EXPECT_THROW(assume(measured, parse_what_if("gpu=a100")), Error);
 }
 
+TEST(PlannerWhatIf, AGpuOfAFileIsAsOneOfTheCatalogue) {
+  EXPECT_EQ(parse_what_if("gpus=2,gpu=new.toml").gpu_file, "new.toml");
+  EXPECT_FALSE(parse_what_if("gpus=2,gpu=new.toml").gpu);
+  WhatIf what_if = parse_what_if("gpus=4,gpu=a100,link=pcie3");
+  const Calibration catalogued = assume(what_if, "bf16");
+  what_if.gpu->name = "another", what_if.gpu->source = "a file";
+  const Calibration other = assume(what_if, "bf16");
+  EXPECT_EQ(other.device_name, "another");
+  for (size_t i = 0; i < catalogued.constants.size(); ++i)
+    EXPECT_EQ(other.constants[i].value, catalogued.constants[i].value) << other.constants[i].name;
+  EXPECT_EQ(other.find("gemm_tflops")->source, "a file");
+  what_if.link = &find_link_kind("nvlink4");
+  EXPECT_THROW(assume(what_if, "bf16"), Error) << "the a100 has nvlink3";
+}
+
 TEST(PlannerCalibration, IsKeptInAMachineFile) {
   const Calibration one = assumed("gpu=h200,gpus=2");
   const std::string text = with_calibrations(R"({"version": 1, "host": "h"})", {one});
