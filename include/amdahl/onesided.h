@@ -27,6 +27,11 @@ struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
 };
 
+/// Rows that are added up over the ranks and normalised.
+struct NormSizes {
+  int64_t rows = 0, width = 0;
+};
+
 struct OneSidedConfig {
   std::string backend = "auto";  // auto, cpu, cuda
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
@@ -46,6 +51,9 @@ struct OneSidedConfig {
   bool gemm = false;
   std::vector<GemmSizes> shapes;  // of these GEMMs; empty: a few
   std::vector<int> tiles{1, 4};   // numbers of tiles of each rank's rows, 1 to 64
+  /// Measures an all-reduce and a layer normalisation instead: two operations, against one kernel.
+  bool norm = false;
+  std::vector<NormSizes> norm_shapes;  // of these; empty: a few
   /// Measures a kernel on data in its own, another rank's and host memory instead, there and after a copy.
   bool locality = false;
   /// Other libraries measured beside, between GPUs: nvshmem (by the program amdahl-nvshmem next to `program`).
@@ -86,7 +94,8 @@ struct OneSidedChoice {
 };
 
 struct OneSidedOutcome {
-  std::vector<Record> records;  // kinds "onesided", "onesided-pattern", "onesided-gemm", "onesided-locality"
+  std::vector<Record>
+      records;  // kinds "onesided", "onesided-pattern", "onesided-gemm", "onesided-norm", "onesided-locality"
   std::vector<OneSidedChoice> choices;
   std::string run_dir;
   bool failed = false;  // wrong bytes, or a size that did not fit into memory

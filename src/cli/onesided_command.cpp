@@ -24,6 +24,19 @@ struct ParsedOneSided {
 
 std::string text_of_sizes(const GemmSizes& sizes) { return fmt::format("{}x{}x{}", sizes.m, sizes.n, sizes.k); }
 
+/// "8x4096,512x768": rows x width.
+std::vector<NormSizes> parse_norm_sizes(const std::string& text) {
+  std::vector<NormSizes> all;
+  for (const std::string& word : split_list(text)) {
+    NormSizes sizes;
+    char after = 0;
+    if (std::sscanf(word.c_str(), "%" SCNd64 "x%" SCNd64 "%c", &sizes.rows, &sizes.width, &after) != 2)
+      throw Error(Cause::usage, fmt::format("--shapes: '{}' is no ROWSxWIDTH", word), "for example 8x4096");
+    all.push_back(sizes);
+  }
+  return all;
+}
+
 /// "64x256x1024,512x1024x1024": M x N x K.
 std::vector<GemmSizes> parse_gemm_sizes(const std::string& text) {
   std::vector<GemmSizes> all;
@@ -56,8 +69,10 @@ std::vector<std::string> onesided_arguments(const OneSidedConfig& config) {
   if (config.patterns) words.emplace_back("--patterns");
   if (config.locality) words.emplace_back("--locality");
   if (config.gemm) words.emplace_back("--gemm");
+  if (config.norm) words.emplace_back("--norm");
   std::vector<std::string> shapes;
   for (const GemmSizes& sizes : config.shapes) shapes.push_back(text_of_sizes(sizes));
+  for (const NormSizes& sizes : config.norm_shapes) shapes.push_back(fmt::format("{}x{}", sizes.rows, sizes.width));
   if (!shapes.empty()) add("--shapes", fmt::format("{}", fmt::join(shapes, ",")));
   add("--tiles", fmt::format("{}", fmt::join(config.tiles, ",")));
   add("--min-bytes", config.min_bytes);
@@ -98,7 +113,10 @@ int run_parsed_onesided(const CLI::App& app, ParsedOneSided& parsed, const std::
   config.max_bytes = parse_size_bytes(parsed.max_bytes, "--max-bytes");
   config.threads = parse_counts(parsed.threads, "--threads");
   config.blocks = parse_counts(parsed.blocks, "--blocks");
-  config.shapes = parse_gemm_sizes(parsed.shapes);
+  if (config.norm)
+    config.norm_shapes = parse_norm_sizes(parsed.shapes);
+  else
+    config.shapes = parse_gemm_sizes(parsed.shapes);
   config.tiles = parse_counts(parsed.tiles, "--tiles");
   config.peers = split_list(parsed.peers);
   config.gpus = parse_gpus(parsed.gpus);
@@ -128,7 +146,9 @@ Command define_onesided(CLI::App& app) {
       ->capture_default_str();
   sub->add_flag("--patterns", config.patterns, "Patterns of programs, each by both kinds of communication");
   sub->add_flag("--gemm", config.gemm, "GEMMs beside a collective, against tiles that are pushed as they finish");
-  sub->add_option("--shapes", parsed->shapes, "Of these GEMMs: MxNxK, for example 512x1024x1024 (default: a few)");
+  sub->add_flag("--norm", config.norm, "All-reduce and layer normalisation: two operations, against one kernel");
+  sub->add_option("--shapes", parsed->shapes,
+                  "MxNxK of --gemm, for example 512x1024x1024, or ROWSxWIDTH of --norm, 8x4096 (default: a few)");
   sub->add_option("--tiles", parsed->tiles, "Numbers of tiles of each rank's rows")->capture_default_str();
   sub->add_flag("--locality", config.locality, "A kernel on data in its own, a peer's and host memory");
   sub->add_option("--ranks", parsed->ranks,

@@ -57,7 +57,8 @@ void check_onesided_peers(const OneSidedConfig& config) {
   for (const std::string& peer : config.peers)
     if (peer != kNvshmem)
       throw Error(Cause::usage, fmt::format("unknown peer '{}'", peer), choices_hint(peer, {kNvshmem}));
-  if (!config.peers.empty() && (config.patterns || config.gemm || config.locality || config.partitions > 0))
+  if (!config.peers.empty() &&
+      (config.patterns || config.gemm || config.norm || config.locality || config.partitions > 0))
     throw Error(Cause::usage, "`peers` beside patterns, GEMMs, localities or partitions",
                 "operations between several GPUs");
 }

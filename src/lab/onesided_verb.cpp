@@ -19,6 +19,7 @@
 #include "measure/onesided/bench.h"
 #include "measure/onesided/gemm.h"
 #include "measure/onesided/locality.h"
+#include "measure/onesided/norm.h"
 #include "measure/onesided/patterns.h"
 #include "spec/run_folder.h"
 #include "symmetric/team_view.h"
@@ -56,12 +57,20 @@ void check_onesided(const OneSidedConfig& config) {
     throw Error(Cause::usage, "a kernel without threads or blocks", "`threads=256` and `blocks=1`");
   for (const int threads : config.threads) within(threads, 32, 1024, "`threads`");
   for (const int blocks : config.blocks) within(blocks, 1, 64, "`blocks`");
-  if (config.patterns + config.gemm + config.locality > 1)
-    throw Error(Cause::usage, "more than one of `patterns`, `gemm` and `locality`", "one of them per run");
+  if (config.patterns + config.gemm + config.norm + config.locality > 1)
+    throw Error(Cause::usage, "more than one of `patterns`, `gemm`, `norm` and `locality`", "one of them per run");
   if (config.tiles.empty()) throw Error(Cause::usage, "a GEMM without tiles", "`tiles=1,4`");
   for (const int tiles : config.tiles) within(tiles, 1, 64, "`tiles`");
   for (const GemmSizes& sizes : config.shapes)
     for (const int64_t size : {sizes.m, sizes.n, sizes.k}) within(size, 1, 1 << 17, "a size of `shapes`");
+  for (const NormSizes& sizes : config.norm_shapes)
+    for (const int64_t size : {sizes.rows, sizes.width}) within(size, 1, 1 << 17, "a size of `norm_shapes`");
+}
+
+std::string norm_identity(const OneSidedConfig& config) {
+  std::string text = "yes";
+  for (const NormSizes& sizes : config.norm_shapes) text += fmt::format(" {}x{}", sizes.rows, sizes.width);
+  return text;
 }
 
 std::string gemm_identity(const OneSidedConfig& config) {
@@ -75,6 +84,7 @@ std::map<std::string, std::string> onesided_identity(const OneSidedConfig& confi
           {"devices", std::to_string(config.devices)},
           {"patterns", config.patterns ? "yes" : "no"},
           {"gemm", config.gemm ? gemm_identity(config) : "no"},
+          {"norm", config.norm ? norm_identity(config) : "no"},
           {"locality", config.locality ? "yes" : "no"},
           {"partitions", std::to_string(config.partitions)},
           {"min_bytes", std::to_string(config.min_bytes)},
@@ -106,11 +116,14 @@ bool measure_here(const OneSidedConfig& config, const char* ranks, const Sink& s
   settings.timeout_seconds = config.timeout_seconds;
   settings.make_transfer = make_transfer;
   settings.provenance = make_provenance(engine, *fleet);
+  settings.norm_sizes = config.norm_shapes;
   settings.gemm_sizes = config.shapes, settings.gemm_tiles = config.tiles;
   if (config.patterns)
     run_onesided_patterns(*fleet, settings, sink, observer);
   else if (config.gemm)
     run_onesided_gemms(*fleet, settings, sink, observer);
+  else if (config.norm)
+    run_onesided_norms(*fleet, settings, sink, observer);
   else if (config.locality)
     run_onesided_locality(*fleet, settings, sink, observer);
   else

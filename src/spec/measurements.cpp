@@ -21,6 +21,7 @@ constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collect
                                                                        {"onesided", "onesided"},
                                                                        {"onesided-pattern", "onesided"},
                                                                        {"onesided-gemm", "onesided"},
+                                                                       {"onesided-norm", "onesided"},
                                                                        {"onesided-locality", "onesided"},
                                                                        {"sensor", "sensor"},
                                                                        {"plan-verification", "plan-verification"},

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "symmetric/cuda_collectives.cuh"
-#include "symmetric/cuda_symmetric.cuh"
+#include "symmetric/cuda_flagged.cuh"
 
 namespace amdahl {
 namespace {
@@ -28,30 +28,9 @@ struct ExchangeCall {
   void* shown_recv = nullptr;
 };
 
-template <class T>
-__device__ T* at(const TeamView& team, int rank, size_t offset) {
-  return reinterpret_cast<T*>(team.base[rank] + offset);
-}
-
 /// Where all ranks add up a share each: elements of a share, of which each begins at a multiple of 16 bytes.
 __host__ __device__ inline size_t share_of(size_t count, size_t owners) {
   return ((count + owners - 1) / owners + 15) / 16 * 16;
-}
-
-/// A kernel that is launched before the previous one of its stream has ended waits here, and lets the next one be
-/// launched. Nothing for others.
-__device__ __forceinline__ void begin_after_previous() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-__device__ __forceinline__ void store_sixteen(uint64_t* place, const uint64_t* words) {
-  asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(place), "l"(words[0]), "l"(words[1]) : "memory");
-}
-__device__ __forceinline__ void load_sixteen(const uint64_t* place, uint64_t* words) {
-  asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(place) : "memory");
 }
 
 /// Ranks whose data a thread loads before it uses any.
@@ -60,28 +39,6 @@ constexpr int kRanksAtOnce = 4;
 __device__ __forceinline__ unsigned ranks_at_once(const TeamView& team, int base) {
   return (1u << min(kRanksAtOnce, team.size - base)) - 1;
 }
-
-/// The round of a kernel whose data carry their flags.
-class FlaggedRound {
- public:
-  __device__ FlaggedRound(const TeamView& team, size_t state)
-      : team_(team),
-        state_(at<FlaggedState>(team, team.rank, state)),
-        number_(__ldcg(&state_->units) / kRoundUnits + 1) {}
-  __device__ uint64_t number() const { return number_; }
-  /// Ends this block's part. Called by all threads after a __syncthreads().
-  __device__ void end(bool complete) const {
-    if (threadIdx.x != 0) return;
-    if (!complete) set_broken(team_);
-    const unsigned share = kRoundUnits / gridDim.x, rest = kRoundUnits % gridDim.x;
-    atomicAdd(&state_->units, static_cast<unsigned long long>(share + (blockIdx.x == 0 ? rest : 0)));
-  }
-
- private:
-  const TeamView& team_;
-  FlaggedState* const state_;
-  const uint64_t number_;
-};
 
 /// All-reduce whose every 4 bytes carry a flag: no other signal, one hop. A thread moves 8 bytes at a time.
 template <class T>

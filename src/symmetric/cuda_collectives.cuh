@@ -5,18 +5,10 @@
 #include <cuda_fp16.h>
 
 #include "comm/communicator.h"
+#include "symmetric/cuda_flagged.cuh"
 #include "symmetric/symmetric_collectives.h"
-#include "symmetric/team_view.h"
 
 namespace amdahl::symmetric_cuda {
-
-/// In this rank's memory, after TeamFlags: counters in device memory, so that replays of a graph go on counting. Every
-/// kernel of flagged messages, or of those in lines, adds kRoundUnits, each of its blocks a share: the number of the
-/// running round is the same to all blocks, and no block waits for another one.
-struct FlaggedState {
-  unsigned long long units;
-};
-inline constexpr unsigned kRoundUnits = 64;
 
 inline constexpr int kCollectiveBlocks = 32;  // at most (most_collective_blocks), and equal on all ranks
 inline constexpr int kCollectiveThreads = 512;

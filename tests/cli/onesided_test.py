@@ -79,6 +79,24 @@ def check_gemm(case):
         case.refused(2, "usage", *QUICK, "--gemm", *words)
 
 
+def check_norm(case):
+    for ranks, other in (("threads", "threads"), ("processes", "gloo")):
+        text = case.run(*QUICK, "--norm", "--shapes", "4x64,7x13", "--ranks", ranks, "--output-dir", ranks).stdout
+        assert "FAILED" not in text and "of 2 shapes" in text, text
+        records = [line for line in lines_of(case.path(ranks)) if line["type"] == "record"]
+        for record in records:
+            valid("record.schema.json", record)
+        cells = {(axes["transport"], axes["rows"], axes["width"]) for axes in (record["axes"] for record in records)}
+        assert cells == {(by, *shape) for by in (other, "symmetric", "one-sided") for shape in ((4, 64), (7, 13))}, cells
+    report = (case.path("threads") / "report.txt").read_text()
+    assert case.run("report", "threads").stdout.startswith(report)
+    case.run("report", "threads", "--html", "n.html", "-q")
+    assert "All-reduce and normalisation" in case.path("n.html").read_text()
+    assert "one-sided" in case.run("compare", "threads", "threads").stdout
+    for words in (("--shapes", "8x8x8"), ("--shapes", "8"), ("--shapes", "0x8"), ("--gemm",)):
+        case.refused(2, "usage", *QUICK, "--norm", *words)
+
+
 def check_locality(case):
     words = ("onesided", "--backend", "cpu", "-q", "--samples", "2", "--locality", "-e", "256K")
     text = case.run(*words, "--ranks", "processes", "--output-dir", "l").stdout

@@ -23,6 +23,7 @@ struct OneSidedSettings {
   std::vector<int> threads{256}, blocks{1};
   std::vector<GemmSizes> gemm_sizes;
   std::vector<int> gemm_tiles{1, 4};
+  std::vector<NormSizes> norm_sizes;
   uint64_t seed = 42;
   double timeout_seconds = 60;
   MakeTransfer make_transfer = nullptr;  // as in SweepSettings

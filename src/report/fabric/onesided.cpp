@@ -12,6 +12,7 @@
 #include "report/common/words.h"
 #include "report/fabric/onesided_choice.h"
 #include "report/fabric/onesided_contests.h"
+#include "report/fabric/onesided_norms.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
@@ -139,6 +140,7 @@ std::string onesided_text(const std::vector<Record>& records, const std::vector<
   text += measurements_text(records);
   text += patterns_text(records);
   text += gemm_contest_text(records);
+  text += norm_text(records);
   text += locality_text(records);
   if (std::none_of(records.begin(), records.end(), [](const Record& record) { return record.kind == "onesided"; }))
     return text;

@@ -8,6 +8,7 @@
 #include "base/record_values.h"
 #include "report/fabric/onesided_choice.h"
 #include "report/fabric/onesided_contests.h"
+#include "report/fabric/onesided_norms.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 
@@ -113,6 +114,9 @@ std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, bool pa
 std::string onesided_record_text(const Record& record) {
   if (record.kind == "onesided-gemm")
     return fmt::format("{} by {}", text_axis(record, "gemm"), text_axis(record, "transport"));
+  if (record.kind == "onesided-norm")
+    return fmt::format("all-reduce and normalisation of {} x {} by {}", axis<int64_t>(record, "rows", 0),
+                       axis<int64_t>(record, "width", 0), text_axis(record, "transport"));
   if (record.kind == "onesided-locality")
     return fmt::format("data in {} memory, {}", text_axis(record, "placement"), text_axis(record, "method"));
   return record.kind == "onesided"
@@ -131,7 +135,7 @@ Page onesided_page(const std::vector<Record>& records) {
   page.title =
       records.empty() ? "One-sided communication" : fmt::format("One-sided communication on {}", page_host(records));
   page.qualifier = page_qualifier(records);
-  const std::string gemms_verdict = gemm_verdict(records);
+  const std::string gemms_verdict = gemm_verdict(records) + norm_verdict(records);  // of a run that has one of them
   page.verdict =
       gemms_verdict.empty() ? onesided_verdict(choices, !pattern_table(records).table.rows.empty()) : gemms_verdict;
   PageSection winners{"winners", "Which method at which size", {}, {}, {}};
@@ -154,6 +158,9 @@ Page onesided_page(const std::vector<Record>& records) {
   PageSection gemms{"gemms", "GEMM and communication", {}, {}, {}};
   add_table(gemms, gemm_contest_table(records));
   add_section(page, std::move(gemms));
+  PageSection norms{"norms", "All-reduce and normalisation", {}, {}, {}};
+  add_table(norms, norm_table(records));
+  add_section(page, std::move(norms));
   PageSection places{"locality", "Where a kernel's data is", {}, {}, {}};
   add_table(places, locality_table(records));
   add_section(page, std::move(places));
