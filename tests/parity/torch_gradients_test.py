@@ -16,7 +16,8 @@ def network(loss, seed):
     drawn = random.Random(seed)
     layers = [{"units": drawn.randint(1, 140), "bias": drawn.random() < 0.5, "dropout": drawn.choice((0.0, 0.0, 0.3))}
               for _ in range(drawn.randint(1, 4))]
-    return model([drawn.randint(1, 150)], layers + [{"units": drawn.randint(2, 13), "bias": drawn.random() < 0.5}], loss)
+    layers.append({"units": drawn.randint(2, 13), "bias": drawn.random() < 0.5})
+    return model([drawn.randint(1, 150)], layers, loss)
 
 
 def evaluate_dense(problem):

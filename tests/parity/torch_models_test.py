@@ -7,8 +7,8 @@ import sys
 
 from torch_support import TOLERANCE, Comparison, kind_of, model
 
-# The normalisation after a convolution removes the part of a gradient that only scales or shifts its input: what is left
-# is small beside its terms, so that their rounding weighs more.
+# The normalisation after a convolution removes the part of a gradient that only scales or shifts its input: what is
+# left is small beside its terms, so that their rounding weighs more.
 IMAGE_TOLERANCE = 1.5e-5
 CROSS_ENTROPY = "softmax_cross_entropy"
 RECURRENT_CASES = ([(1, seed) for seed in range(3)] + [(7, seed) for seed in range(3, 8)] +
@@ -54,7 +54,7 @@ def residual(units, stride=1):
 
 NORM, AVERAGE_POOL = {"kind": "layer_norm"}, {"kind": "average_pool"}
 
-# (name, model, rows, seed). Sizes are no multiples of vector and tile widths; one padded vocabulary has 128 rows, one 256.
+# (name, model, rows, seed). Sizes are no multiples of vector and tile widths; padded vocabularies have 128 or 256 rows.
 CASES = [
     ("gpt, tied", model([13], [embedding(24, 37, max_steps=17), block(24, 3, causal=True), block(24, 2, causal=True),
                                NORM, token_head(37, True)], CROSS_ENTROPY), 3, 1),

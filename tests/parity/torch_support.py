@@ -1,4 +1,4 @@
-"""What the comparisons with PyTorch in this folder share: the reasons to skip, the runs of model_probe, the comparison."""
+"""What the comparisons with PyTorch in this folder share: reasons to skip, runs of model_probe, the comparison."""
 import importlib.util
 import json
 import math
