@@ -141,6 +141,7 @@ AMDAHL_KERNEL void layer_norm_backward(const LayerNormBackward& a) {
       store(dbeta + i, load(dbeta + i, n) + d, n);
       return TwoLanes{g, g * normalised};
     });
+    if (!a.dx) continue;
     const float mean_sum = sum_of(sums.first) * inverse_width, mean_weighted = sum_of(sums.second) * inverse_width;
     float* dx = a.dx + r * width;
     const float* residual = a.d_residual ? a.d_residual + r * width : nullptr;

@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kBlockThreads<kRowThreads>, kBlocksPerSm<kRowT
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t column = column_of(c);
-      if (column >= a.width) continue;
+      if (column >= a.width || !a.dx) continue;
       const Floats<kVec> dy = to_floats(in.dy[c]);
       Floats<kVec> dx;
 #pragma unroll

@@ -35,7 +35,7 @@ struct LayerNormBackward {
   const float* mean;                  // [rows]
   const float* rstd;                  // [rows]
   const float* d_residual = nullptr;  // [rows, width]; null: none
-  float* dx;                          // [rows, width], may be d_residual
+  float* dx;                          // [rows, width], may be d_residual; null: not wanted, nor dx_typed
   void* dx_typed = nullptr;           // [rows, width] of `type`: a copy of dx as GEMM input; null: none
   float* dgamma;                      // [width]
   float* dbeta;                       // [width]

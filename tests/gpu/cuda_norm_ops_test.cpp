@@ -95,6 +95,29 @@ TEST_P(CudaNormOpsTest, Backward) {
       }
 }
 
+// A model may begin with a normalisation: the gradient of its features is not wanted.
+TEST_P(CudaNormOpsTest, BackwardWithoutDx) {
+  constexpr int64_t kRows = 37, kWidth = 100;
+  auto x = floats(random_floats(kRows * kWidth, 1)), gamma = floats(random_floats(kWidth, 2));
+  auto mean = floats(random_floats(kRows, 3)), rstd = floats(random_floats(kRows, 4));
+  TypedArray dy = typed(typed_floats(kRows * kWidth, 5, type()));
+  auto dx = floats(kRows * kWidth);
+  std::vector<std::vector<float>> runs;
+  for (const bool with_dx : {true, false}) {
+    auto dgamma = floats(kWidth), dbeta = floats(kWidth);
+    LayerNormBackward call{};
+    call.dy = dy.data(), call.x = x.data(), call.gamma = gamma.data(), call.mean = mean.data();
+    call.rstd = rstd.data(), call.dx = with_dx ? dx.data() : nullptr;
+    call.dgamma = dgamma.data(), call.dbeta = dbeta.data(), call.rows = kRows, call.width = kWidth;
+    call.dy_type = type();
+    ops->norm().layer_norm_backward(*stream, call);
+    runs.push_back(dgamma.get());
+    runs.push_back(dbeta.get());
+  }
+  EXPECT_EQ(runs[0], runs[2]);
+  EXPECT_EQ(runs[1], runs[3]);
+}
+
 TEST_P(CudaNormOpsTest, ResidualAdd) {
   for (const int64_t count : {1, 8, 1001, 3'000'000})
     for (const int64_t skip : {0, 1}) {
