@@ -38,10 +38,8 @@ std::optional<SymmetricOptions> symmetric_options(const EngineConfig& config, co
       throw Error(Cause::usage, fmt::format("`comm_table` with `comm={}`", config.comm), "`comm=symmetric`");
     return std::nullopt;
   }
-  SymmetricOptions options;
+  SymmetricOptions options = default_symmetric_options(device_kind == "cuda" ? BackendKind::cuda : BackendKind::cpu);
   options.all_reduce = row.all_reduce;
-  if (device_kind == "cuda")  // between two H200s; a table of this machine is better
-    options.flagged_bytes = 4 << 10, options.line_bytes = 256 << 10, options.one_shot_bytes = 1 << 20;
   if (config.comm_table.empty()) return options;
   const bool processes = detect_launch(config.environment).multi_process();
   const char* const ranks = processes ? "processes" : "threads";

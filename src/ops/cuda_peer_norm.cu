@@ -66,7 +66,16 @@ class PeerRows {
     for (int c = 0; c < kChunks; ++c) {
       if (!has(c)) continue;
 #pragma unroll
-      for (int p = 0; p < kPacketsPerGroup<D>; ++p) push_packet(packet_of(row, c) + p, own[c].packets[p]);
+      for (int p = 0; p < kPacketsPerGroup<D>; ++p) push_packet(packet_of(row, c, p), own[c].packets[p]);
+    }
+  }
+  /// The weights come into this multiprocessor's cache while the row waits for the other ranks.
+  __device__ void prefetch_weights() const {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      if (!has(c)) continue;
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(a_.gamma + column(c)));
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(a_.beta + column(c)));
     }
   }
   /// Overwrites packets from `begin` to `end` of a slot, so that no flag of an earlier period remains.
@@ -100,8 +109,11 @@ class PeerRows {
   }
 
  private:
-  __device__ int64_t packet_of(int64_t row, int c) const {
-    return (row * a_.width + column(c)) * static_cast<int64_t>(sizeof(D)) / kPacketBytes;
+  /// Packet p of a group. Those that the lanes of a row access together are adjacent in the slot.
+  __device__ int64_t packet_of(int64_t row, int c, int p) const {
+    const auto groups = static_cast<int>(a_.width / kGroup), before = c * kRowThreads;
+    const int lanes = min(kRowThreads, groups - before);  // that have a group c
+    return (row * groups + before) * kPacketsPerGroup<D> + p * lanes + lane_;
   }
   __device__ uint64_t* place(int on, int from, int64_t packet) const {
     return at<uint64_t>(team_, on, slots_ + static_cast<size_t>(from) * slot_bytes_) + 2 * packet;
@@ -124,7 +136,7 @@ class PeerRows {
 #pragma unroll
         for (int p = 0; p < kPacketsPerGroup<D>; ++p) {
           uint64_t words[2];
-          load_sixteen(place(team_.rank, from, packet_of(row, c) + p), words);
+          load_sixteen(place(team_.rank, from, packet_of(row, c, p)), words);
           part[c].packets[p] = {static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[1])};
           complete &= words[0] >> 32 == flag_ && words[1] >> 32 == flag_;
         }
@@ -164,6 +176,7 @@ __global__ void __launch_bounds__(kThreads)
       rows.overwrite(a.rows * a.width * static_cast<int64_t>(sizeof(D)) / kPacketBytes,
                      static_cast<int64_t>(places.slot_bytes) / (2 * kPacketBytes));
   }
+  if (first < a.rows) rows.prefetch_weights();
   const bool one_row = first + stride >= a.rows;  // which `own` has
   for (int64_t row = first; complete && row < a.rows; row += stride) {
     Floats<kGroup> x[kChunks];

@@ -33,6 +33,10 @@ struct SymmetricOptions {
       0;  // of a kernel between GPUs, at most; 0: as many as the smallest device allows, most_collective_blocks
 };
 
+/// The default sizes for ranks of a backend; those of GPUs were measured between two H200s, and a table of the machine
+/// is better (OneSidedChoice).
+SymmetricOptions default_symmetric_options(BackendKind backend);
+
 /// Blocks that a collective may have on a GPU with that many multiprocessors: the kernels of four communicators can run
 /// beside each other, one block per multiprocessor.
 int most_collective_blocks(int sm_count);

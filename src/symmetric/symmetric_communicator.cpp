@@ -182,6 +182,13 @@ int most_collective_blocks(int sm_count) {
   return std::clamp(sm_count / kCommunicators, 1, kMost);
 }
 
+SymmetricOptions default_symmetric_options(BackendKind backend) {
+  SymmetricOptions options;
+  if (backend == BackendKind::cuda)
+    options.flagged_bytes = 4 << 10, options.line_bytes = 256 << 10, options.one_shot_bytes = 1 << 20;
+  return options;
+}
+
 SymmetricAlgorithm choose(const SymmetricOptions& options, size_t bytes) {
   if (options.all_reduce != SymmetricAlgorithm::automatic) return options.all_reduce;
   if (bytes <= options.flagged_bytes) return SymmetricAlgorithm::flagged;

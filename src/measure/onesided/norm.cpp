@@ -220,7 +220,8 @@ void run_onesided_norms(Fleet& fleet, const OneSidedSettings& settings, const st
     const Deadline deadline = Deadline::after_seconds(settings.timeout_seconds);
     const auto symmetric =
         make_symmetric_communicator(context.device, context.communicator.split(0, context.rank, deadline),
-                                    RankGroup::first(context.world_size, context.rank), settings.timeout_seconds, {});
+                                    RankGroup::first(context.world_size, context.rank), settings.timeout_seconds,
+                                    default_symmetric_options(context.device.backend()));
     int done = 0;
     for (const NormSizes& sizes : all) {
       NormRank rank(context, settings, sizes);
