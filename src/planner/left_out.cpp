@@ -10,7 +10,7 @@
 namespace amdahl {
 
 LeftOut leave_groups_out(const std::vector<FitRow>& rows, const std::vector<std::string>& groups, const Rates& prior) {
-  constexpr double kInside = 0.95, kLeastFactor = 0.1;
+  constexpr double kInside = 0.95, kLeastFactor = 1;  // few models do not show that intervals are too wide
   LeftOut out;
   std::map<std::string, Rates> without;
   std::vector<double> logarithms, sds;

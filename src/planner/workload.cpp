@@ -172,7 +172,7 @@ LayerWork other_work(const Place& at, size_t index, const Shape& input, double p
     const bool strides = software.transposed_bytes > 0 && at.rows >= software.transposed_rows;
     const bool fits = out * software.element_bytes <= software.most_transposed_bytes;
     if (strides && fits) work.bytes += software.transposed_bytes * out;
-    for (GemmWork& gemm : work.gemms) gemm.strided_weights = strides && !fits;
+    for (GemmWork& gemm : work.gemms) gemm.strided_weights = software.transposed_bytes > 0 && !(strides && fits);
   }
   const bool small = dense && at.rows <= at.software.small_rows;
   work.splits_gradient = dense && !small;

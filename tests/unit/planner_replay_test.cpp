@@ -180,17 +180,17 @@ TEST(PlannerReplay, VerifiedStepsOfOneH100InBf16) {
   EXPECT_LE(with_probes.percentile_of(50), 0.04);
   EXPECT_LE(with_probes.percentile_of(100), 0.12);
   EXPECT_GE(with_probes.inside, 0.9);
-  EXPECT_LE(with_probes.inside, 0.99);
 }
 
-// A calibration with those probes on another H100, and the same 45 steps: measured after the terms were written.
+// A calibration with those probes on another H100, and the same 45 steps: measured after most terms were written. Before
+// pairs of tiles in recurrent kernels and strided gradients of few rows were counted: median 3.3 %, worst 14.9 %.
 TEST(PlannerReplay, VerifiedStepsOfAnotherH100InBf16) {
   const Replay replay = replay_of("steps_h100_one_bf16_probes.csv", 0, amdahl_gpu_profile("bf16"));
   ASSERT_EQ(replay.rows.size(), 80u);
   const HeldOut all = held_out(replay, 35, {});
   EXPECT_EQ(all.errors.size(), 45u);
-  EXPECT_LE(all.percentile_of(50), 0.04);
-  EXPECT_LE(all.percentile_of(100), 0.16);
+  EXPECT_LE(all.percentile_of(50), 0.025);
+  EXPECT_LE(all.percentile_of(100), 0.14);
   EXPECT_GE(all.inside, 0.9);
   EXPECT_LE(all.factor, 2.5) << "one kind of layer does not widen the intervals of others";
 }
@@ -254,8 +254,8 @@ TEST(PlannerWorkload, ARecurrentLayerOnAGpuIsOneKernelForTheSequence) {
   EXPECT_EQ(few.kernels, 6) << "its 50 inputs are in the kernel, and have no gradient";
   const Rates rates = gpu_prior("NVIDIA H100", "bf16");
   EXPECT_DOUBLE_EQ(recurrent_us(few.recurrent, rates), 2 * 96 * rates.recurrent_us);
-  EXPECT_DOUBLE_EQ(recurrent_us(many.recurrent, rates), 4 * recurrent_us(few.recurrent, rates))
-      << "128 tiles of rows on 16 clusters, two at once";
+  EXPECT_DOUBLE_EQ(recurrent_us(many.recurrent, rates), 4 * 1.8 * recurrent_us(few.recurrent, rates))
+      << "128 tiles of rows on 16 clusters, in pairs";
   model.layers[0].units = 512;
   EXPECT_GT(layer_of(model, 8).kernels, 4 * 95) << "its weights do not fit into registers: step by step";
 }
