@@ -64,7 +64,7 @@ void check_onesided(const OneSidedConfig& config) {
   for (const GemmSizes& sizes : config.shapes)
     for (const int64_t size : {sizes.m, sizes.n, sizes.k}) within(size, 1, 1 << 17, "a size of `shapes`");
   for (const NormSizes& sizes : config.norm_shapes)
-    for (const int64_t size : {sizes.rows, sizes.width}) within(size, 1, 1 << 17, "a size of `norm_shapes`");
+    for (const int64_t size : {sizes.rows, sizes.width}) within(size, 1, 1 << 17, "a size of `shapes`");
 }
 
 std::string norm_identity(const OneSidedConfig& config) {

@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "measure/onesided/contest.h"
 #include "measure/sampling/rank_results.h"
-#include "measure/sampling/rank_sampler.h"
 #include "parallel/tensor/tile_gemm.h"
-#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl {
 namespace {
@@ -197,16 +196,11 @@ Record measure_method(GemmRank& rank, RankSampler& sampler, const OneSidedSettin
                       const GemmMethod& method) {
   const std::function<void()> call = method.make();
   const double wrong = rank.count_wrong(call);
-  const auto time = [&](int64_t times) { return sampler.slowest(rank.time_us(call, times)); };
-  int64_t times = 1;
-  for (double us = time(times); us < settings.least_sample_us && times < 4096; us = time(times)) times *= 2;
   const TileGemmShape& shape = rank.shape();
-  Series us{"time", "us", {}}, rate{"rate", "GFLOP/s", {}};
-  for (int i = 0; i < settings.samples; ++i) {
-    us.samples.push_back(time(times) / static_cast<double>(times));
-    rate.samples.push_back(2e-3 * static_cast<double>(shape.m * shape.n) * static_cast<double>(shape.k) /
-                           us.samples.back());
-  }
+  Series us{"time", "us", sample_calls(sampler, settings, [&](int64_t times) { return rank.time_us(call, times); })};
+  Series rate{"rate", "GFLOP/s", {}};
+  for (const double each : us.samples)
+    rate.samples.push_back(2e-3 * static_cast<double>(shape.m * shape.n) * static_cast<double>(shape.k) / each);
   Record record;
   record.kind = "onesided-gemm";
   record.provenance = settings.provenance;
@@ -243,11 +237,7 @@ void run_onesided_gemms(Fleet& fleet, const OneSidedSettings& settings, const st
                     fmt::format("a multiple of {}", settings.devices));
   fleet.run(settings.devices, [&](RankContext& context) {
     RankSampler sampler(context.communicator, settings.timeout_seconds);
-    const Deadline deadline = Deadline::after_seconds(settings.timeout_seconds);
-    const auto symmetric =
-        make_symmetric_communicator(context.device, context.communicator.split(0, context.rank, deadline),
-                                    RankGroup::first(context.world_size, context.rank), settings.timeout_seconds,
-                                    default_symmetric_options(context.device.backend()));
+    const auto symmetric = make_contest_communicator(context, settings);
     int done = 0;
     for (const GemmSizes& sizes : all)
       for (const bool column : {true, false}) {
@@ -257,8 +247,7 @@ void run_onesided_gemms(Fleet& fleet, const OneSidedSettings& settings, const st
           record.axes.insert({{"gemm", std::string(column ? kColumn : kRow)},
                               {"devices", int64_t{settings.devices}},
                               {"ranks", settings.ranks}});
-          if (context.device.backend() == BackendKind::cuda && settings.ranks == "partitions")
-            record.origin = Origin::emulated;
+          record.origin = origin_of(context, settings);
           if (context.rank == 0) sink(record);
         }
         ++done;

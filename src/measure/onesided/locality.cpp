@@ -11,8 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "measure/onesided/contest.h"
 #include "measure/sampling/rank_results.h"
-#include "measure/sampling/rank_sampler.h"
 #include "symmetric/symmetric_heap.h"
 
 namespace amdahl {
@@ -186,8 +186,7 @@ void run_onesided_locality(Fleet& fleet, const OneSidedSettings& settings,
           if (context.rank != 0) continue;
           Record record =
               locality_record(settings, placement, copied, static_cast<size_t>(size), std::move(time), wrong);
-          if (context.device.backend() == BackendKind::cuda && settings.ranks == "partitions")
-            record.origin = Origin::emulated;
+          record.origin = origin_of(context, settings);
           sink(record);
         }
       if (context.rank == 0) observer.progress(++done, static_cast<int>(all.size()), fmt::format("{} bytes", size));

@@ -5,10 +5,9 @@
 #include <cmath>
 #include <memory>
 
+#include "measure/onesided/contest.h"
 #include "measure/sampling/rank_results.h"
-#include "measure/sampling/rank_sampler.h"
 #include "ops/peer_norm.h"
-#include "symmetric/symmetric_collectives.h"
 
 namespace amdahl {
 namespace {
@@ -188,12 +187,8 @@ class NormRank {
 Record measure_norm(NormRank& rank, RankSampler& sampler, const OneSidedSettings& settings, const NormSizes& sizes,
                     const std::string& transport) {
   const double wrong = rank.count_wrong();
-  const auto time = [&](int64_t times) { return sampler.slowest(rank.time_us(times)); };
-  int64_t times = 1;
-  for (double us = time(times); us < settings.least_sample_us && times < 4096; us = time(times)) times *= 2;
-  Series us{"time", "us", {}};
-  for (int i = 0; i < settings.samples; ++i)
-    us.samples.push_back(time(times) / static_cast<double>(times * rank.calls()));
+  Series us{"time", "us", sample_calls(sampler, settings, [&](int64_t turns) { return rank.time_us(turns); })};
+  for (double& sample : us.samples) sample /= rank.calls();
   Record record;
   record.kind = "onesided-norm";
   record.provenance = settings.provenance;
@@ -217,11 +212,7 @@ void run_onesided_norms(Fleet& fleet, const OneSidedSettings& settings, const st
       settings.norm_sizes.empty() ? default_norm_sizes(backend_of(fleet) == BackendKind::cuda) : settings.norm_sizes;
   fleet.run(settings.devices, [&](RankContext& context) {
     RankSampler sampler(context.communicator, settings.timeout_seconds);
-    const Deadline deadline = Deadline::after_seconds(settings.timeout_seconds);
-    const auto symmetric =
-        make_symmetric_communicator(context.device, context.communicator.split(0, context.rank, deadline),
-                                    RankGroup::first(context.world_size, context.rank), settings.timeout_seconds,
-                                    default_symmetric_options(context.device.backend()));
+    const auto symmetric = make_contest_communicator(context, settings);
     int done = 0;
     for (const NormSizes& sizes : all) {
       NormRank rank(context, settings, sizes);
@@ -229,8 +220,7 @@ void run_onesided_norms(Fleet& fleet, const OneSidedSettings& settings, const st
         rank.use(std::move(call));
         Record record = measure_norm(rank, sampler, settings, sizes, transport);
         rank.meet();
-        if (context.device.backend() == BackendKind::cuda && settings.ranks == "partitions")
-          record.origin = Origin::emulated;
+        record.origin = origin_of(context, settings);
         if (context.rank == 0) sink(record);
       };
       if (settings.two_sided) measure(context.communicator.backend_name(), rank.after_collective(context.communicator));
