@@ -9,8 +9,9 @@
 namespace amdahl {
 
 double recurrent_us(const RecurrentWork& recurrent, const Rates& rates) {
-  // Of a pair, in steps of one tile. On an H100 in bf16, a step of one tile took 0.8 us, of eight (1,024 rows of 256 units)
-  // 5.1, and of four (512 rows of 192 and 224 units) 3.6 and 4.2 (steps_h100_one_bf16_probes.csv, results/h100/models).
+  // Of a pair, in steps of one tile. On an H100 in bf16, a step of one tile took 0.8 us, of eight (1,024 rows of 256
+  // units) 5.1, and of four (512 rows of 192 and 224 units) 3.6 and 4.2 (steps_h100_one_bf16_probes.csv,
+  // results/h100/models).
   constexpr double kDirections = 2, kPair = 1.8;
   if (recurrent.steps <= 0) return 0;
   const double clusters = std::max(1.0, std::floor(rates.gemm_units / recurrent.blocks));

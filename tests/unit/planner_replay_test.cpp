@@ -182,8 +182,9 @@ TEST(PlannerReplay, VerifiedStepsOfOneH100InBf16) {
   EXPECT_GE(with_probes.inside, 0.9);
 }
 
-// A calibration with those probes on another H100, and the same 45 steps: measured after most terms were written. Before
-// pairs of tiles in recurrent kernels and strided gradients of few rows were counted: median 3.3 %, worst 14.9 %.
+// A calibration with those probes on another H100, and the same 45 steps: measured after most terms were written.
+// Before pairs of tiles in recurrent kernels and strided gradients of few rows were counted: median 3.3 %, worst 14.9
+// %.
 TEST(PlannerReplay, VerifiedStepsOfAnotherH100InBf16) {
   const Replay replay = replay_of("steps_h100_one_bf16_probes.csv", 0, amdahl_gpu_profile("bf16"));
   ASSERT_EQ(replay.rows.size(), 80u);
