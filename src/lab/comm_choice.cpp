@@ -49,7 +49,7 @@ std::optional<SymmetricOptions> symmetric_options(const EngineConfig& config, co
     if (choice.ranks != ranks || choice.device_kind != device_kind || choice.one_shot_bytes == 0) continue;
     options.flagged_bytes = static_cast<size_t>(choice.flagged_bytes);
     options.line_bytes = static_cast<size_t>(choice.line_bytes);
-    options.one_shot_bytes = static_cast<size_t>(choice.one_shot_bytes);
+    options.one_shot_bytes = options.one_shot_bytes_of_many = static_cast<size_t>(choice.one_shot_bytes);
     return options;
   }
   throw Error(Cause::usage, fmt::format("{} has no all_reduce between {} of {}", config.comm_table, ranks, device_kind),

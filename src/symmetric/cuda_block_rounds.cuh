@@ -41,11 +41,14 @@ inline constexpr int kAddressBits = 48;
 __device__ __forceinline__ uint64_t address_word(const void* address, uint64_t counter) {
   return (counter % 0xffff + 1) << kAddressBits | reinterpret_cast<uint64_t>(address);
 }
+/// Whether this word is that of `counter`, with its address.
+__device__ __forceinline__ bool is_word_of(uint64_t word, uint64_t counter, uint64_t& address) {
+  address = word & ((uint64_t{1} << kAddressBits) - 1);
+  return word >> kAddressBits == counter % 0xffff + 1;
+}
 /// Whether the word of `counter` has come.
 __device__ __forceinline__ bool has_address(const uint64_t* word, uint64_t counter, uint64_t& address) {
-  const uint64_t value = load_acquire(reinterpret_cast<const Signal*>(word));
-  address = value & ((uint64_t{1} << kAddressBits) - 1);
-  return value >> kAddressBits == counter % 0xffff + 1;
+  return is_word_of(load_acquire(reinterpret_cast<const Signal*>(word)), counter, address);
 }
 /// Not ordered after earlier writes of this kernel: it follows none.
 __device__ __forceinline__ void store_word(uint64_t* place, uint64_t value) {
@@ -100,8 +103,11 @@ class BlockRounds {
       store_word(there + 1, address_word(recv, base_));
       uint64_t* here = address(team_.rank, other);
       uint64_t of_send = 0, of_recv = 0;
-      came = wait_for(team_, other,
-                      [&] { return has_address(here, base_, of_send) && has_address(here + 1, base_, of_recv); });
+      came = wait_for(team_, other, [&] {
+        uint64_t words[2];
+        load_acquire(here, words);
+        return is_word_of(words[0], base_, of_send) & is_word_of(words[1], base_, of_recv);
+      });
       all.send[other] = reinterpret_cast<const char*>(of_send), all.recv[other] = reinterpret_cast<char*>(of_recv);
       here[0] = here[1] = 0;  // the next ones come after this kernel
     }

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "device/cuda_check.h"
+#include "device/cuda_launch_early.cuh"
 #include "symmetric/cuda_collective_kernels.cuh"
 #include "symmetric/cuda_line_kernels.cuh"
 #include "symmetric/cuda_round_kernels.cuh"
@@ -60,7 +61,7 @@ TypeKernels kernels_for(DType type) {
 }
 
 struct CollectiveTuning {
-  size_t block_bytes = 8 << 10;     // of the largest part that a rank adds up or moves, per block
+  size_t block_bytes = 16 << 10;    // of the largest part that a rank adds up or moves, per block
   size_t direct_bytes = 256 << 10;  // all but all-reduces access buffers of other ranks from this size on
   /// Sums of more do not: reads of another rank's buffers reached 224 GB/s (two H200s), slots 313 (two H100s). At 4 MB
   /// they were 1.2x faster than slots.
@@ -203,25 +204,27 @@ class CudaExecutor final : public SymmetricExecutor {
   unsigned most_blocks() const { return static_cast<unsigned>(std::clamp(options_.blocks, 1, kCollectiveBlocks)); }
   /// `bytes`: of the largest part that a rank adds up or moves.
   void launch(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t bytes) {
-    const auto blocks = static_cast<unsigned>(std::clamp<size_t>(bytes / tuning_.block_bytes, 1, most_blocks()));
-    kernel<<<blocks, static_cast<unsigned>(tuning_.threads), 0, team_->use(stream)>>>(team_->view(), layout_, call);
-    cuda_check(cudaGetLastError(), index(), "a symmetric collective");
+    launch(stream, kernel, call, std::clamp<size_t>(bytes / tuning_.block_bytes, 1, most_blocks()),
+           static_cast<size_t>(tuning_.threads));
   }
-  /// A kernel whose data carry their flags: `threads` of them have something to do.
+  /// A kernel whose data carry their flags: `threads` of them have something to do. As many blocks as may overlap, and
+  /// more only when these are full.
   void launch_flagged(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t threads) {
     constexpr size_t kWarp = 32;
-    // A kernel that waits for the previous one takes multiprocessors from other communicators: one of few blocks.
-    constexpr unsigned kFewBlocks = 8;
-    const auto most = static_cast<size_t>(tuning_.flagged_threads);
-    cudaLaunchConfig_t config{};
-    config.blockDim = static_cast<unsigned>(std::clamp((threads + kWarp - 1) / kWarp * kWarp, kWarp, most));
-    config.gridDim = static_cast<unsigned>(std::clamp<size_t>((threads + most - 1) / most, 1, most_blocks()));
-    config.stream = team_->use(stream);
-    cudaLaunchAttribute overlapped{};
-    overlapped.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlapped.val.programmaticStreamSerializationAllowed = 1;
-    if (overlaps_launches_ && config.gridDim.x <= kFewBlocks) config.attrs = &overlapped, config.numAttrs = 1;
-    cuda_check(cudaLaunchKernelEx(&config, kernel, team_->view(), layout_, call), index(), "a symmetric all-reduce");
+    const auto whole_warps = [](size_t count) { return (count + kWarp - 1) / kWarp * kWarp; };
+    const auto usual = static_cast<size_t>(tuning_.flagged_threads), most = static_cast<size_t>(tuning_.threads);
+    const auto blocks_of = [&](size_t size) { return std::max<size_t>(1, (threads + size - 1) / size); };
+    size_t blocks = blocks_of(usual);
+    if (blocks > most_overlapped())
+      blocks = std::clamp<size_t>(blocks_of(most), std::max<size_t>(1, most_overlapped()), most_blocks());
+    launch(stream, kernel, call, blocks, std::clamp(whole_warps((threads + blocks - 1) / blocks), kWarp, most));
+  }
+  /// A kernel that waits for the previous one holds multiprocessors: with it, a communicator has at most most_blocks().
+  size_t most_overlapped() const { return most_blocks() / 2; }
+  void launch(Stream& stream, Kernel kernel, const ExchangeCall& call, size_t blocks, size_t threads) {
+    const LaunchPlace place{team_->use(stream), index(), overlaps_launches_ && blocks <= most_overlapped()};
+    launch_on(place, {dim3(static_cast<unsigned>(blocks)), static_cast<unsigned>(threads), 0}, kernel,
+              "a symmetric collective", team_->view(), layout_, call);
   }
 
   void move(Stream& stream, MessageCall call) {

@@ -67,14 +67,20 @@ __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresse
   for (size_t first = blockIdx.x * threads * kUnroll + threadIdx.x; first < packs; first += stride) {
     typename A::type sums[kUnroll][kPer];
     for (int base = 0; base < team.size; base += kAtOnce) {
-      Pack<T> got[kAtOnce][kUnroll];
+      // Ranks begin with different ones, so that none has to send to all at the same time; each with the next one.
+      const int shift = base + kAtOnce <= team.size ? (team.rank + 1) % kAtOnce : 0;
+      Pack<T> got[kUnroll][kAtOnce];
 #pragma unroll
-      for (int r = 0; r < kAtOnce; ++r)
+      for (int r = 0; r < kAtOnce; ++r) {
+        const int rank = base + (r + shift) % kAtOnce;
+        if (rank >= team.size) continue;
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
-          if (base + r < team.size && first + u * threads < packs)
-            got[r][u] =
-                load_pack(reinterpret_cast<const T*>(all.send[base + r] + skip), first + u * threads, count, true);
+          if (first + u * threads < packs)
+            got[u][r] = load_pack(reinterpret_cast<const T*>(all.send[rank] + skip), first + u * threads, count, true);
+      }
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) rotate(got[u], shift);
 #pragma unroll
       for (int r = 0; r < kAtOnce; ++r) {
         if (base + r >= team.size) continue;
@@ -82,7 +88,7 @@ __device__ __forceinline__ void add_buffers(const TeamView& team, const Addresse
         for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
           for (int k = 0; k < kPer; ++k) {
-            const typename A::type value = A::load(got[r][u].values[k]);
+            const typename A::type value = A::load(got[u][r].values[k]);
             sums[u][k] = r == 0 && base == 0 ? value : combine(adds ? ReduceOp::sum : op, sums[u][k], value);
           }
       }

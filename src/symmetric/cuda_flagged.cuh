@@ -1,6 +1,7 @@
 // Kernels whose data carry their flags (LL of NCCL): packets of 16 bytes, 8 of them data, and rounds without a barrier.
 #pragma once
 
+#include "device/cuda_launch_early.cuh"
 #include "symmetric/cuda_symmetric.cuh"
 
 namespace amdahl::symmetric_cuda {
@@ -21,10 +22,8 @@ inline constexpr unsigned kRoundUnits = 64;
 /// A kernel that is launched before the previous one of its stream has ended waits here, and lets the next one be
 /// launched. Nothing for others.
 __device__ __forceinline__ void begin_after_previous() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+  wait_for_predecessor();
+  let_successor_start();
 }
 
 __device__ __forceinline__ void store_sixteen(uint64_t* place, const uint64_t* words) {

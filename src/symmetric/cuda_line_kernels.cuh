@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
     return lanes.place(at<uint64_t>(team, on, layout.line(round.number(), 0, from)), line);
   };
   LinePart<T> own = lanes.load(send, lanes.first + lanes.group, call.count);
-  bool complete = __syncthreads_and(!is_broken(team)) != 0;
+  bool complete = !__any_sync(kWholeWarp, is_broken(team));
   for (size_t turn = lanes.first; complete && turn < lines; turn += lanes.stride) {
     const size_t line = turn + lanes.group;
     LinePart<T> part = turn == lanes.first ? own : lanes.load(send, line, call.count);
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kCollectiveThreads)
   const auto place_of = [&](int on, int from, int step, size_t line) {
     return lanes.place(at<uint64_t>(team, on, layout.line(round.number(), step, from)), line);
   };
-  bool complete = __syncthreads_and(!is_broken(team)) != 0;
+  bool complete = !__any_sync(kWholeWarp, is_broken(team));
   for (size_t turn = lanes.first; complete && turn < lines; turn += lanes.stride) {
     const size_t line = turn + lanes.group;
     for (int step = 1; step < team.size; step += kRanksAtOnce) {

@@ -63,6 +63,7 @@ template <class T, bool sums>
 __global__ void __launch_bounds__(kCollectiveThreads)
     exchange(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
              const __grid_constant__ ExchangeCall call) {
+  begin_after_previous();
   BlockRounds rounds(team, layout);
   if (call.meets) {
     __shared__ Addresses all;
@@ -140,6 +141,7 @@ template <class T, bool sums>
 __global__ void __launch_bounds__(kCollectiveThreads)
     two_steps(const __grid_constant__ TeamView team, const __grid_constant__ Layout layout,
               const __grid_constant__ ExchangeCall call) {
+  begin_after_previous();
   BlockRounds rounds(team, layout);
   const size_t share = share_of(call.count, static_cast<size_t>(sums ? team.size : team.size - 1));
   __shared__ Addresses all;

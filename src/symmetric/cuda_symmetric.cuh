@@ -26,8 +26,28 @@ __device__ __forceinline__ uint64_t load_acquire(const Signal* signal) {
   asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(&signal->value) : "memory");
   return value;
 }
+/// Two words of one place, each whole; one can be newer than the other.
+__device__ __forceinline__ void load_acquire(const uint64_t* place, uint64_t (&words)[2]) {
+  asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];" : "=l"(words[0]), "=l"(words[1]) : "l"(place) : "memory");
+}
 __device__ __forceinline__ void store_release(Signal* signal, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(&signal->value), "l"(value) : "memory");
+}
+
+/// Moves each value `shift` places on, those at the end to the front. 0 <= shift < kCount. No index is computed, so
+/// that the values stay in registers: ranks that load from each other begin with different ones, and add up in rank
+/// order.
+template <int kCount, class Value>
+__device__ __forceinline__ void rotate(Value (&values)[kCount], int shift) {
+#pragma unroll
+  for (int by = 1; by < kCount; by *= 2) {
+    if ((shift & by) == 0) continue;
+    Value moved[kCount];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) moved[(k + by) % kCount] = values[k];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] = moved[k];
+  }
 }
 
 /// Copies `count` elements to the object `to` of `rank`. Called by all threads of a block.

@@ -1,6 +1,7 @@
 // Communicators whose collectives run in symmetric memory, and the choice of their algorithms.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,14 +28,15 @@ struct SymmetricOptions {
   size_t flagged_bytes = 16;         // automatic: up to this payload flagged,
   size_t line_bytes = 0;             // then up to this in lines, where the ranks can,
   size_t one_shot_bytes = 32 << 10;  // then up to this one-shot, then two-shot; the defaults are those of CPU ranks
-  uint64_t first_epoch = 0;          // number of the round before the first one
-  bool direct = true;                // GPUs of one process access each other's buffers in large calls
-  int blocks =
-      0;  // of a kernel between GPUs, at most; 0: as many as the smallest device allows, most_collective_blocks
+  size_t one_shot_bytes_of_many = SIZE_MAX;  // between more than two ranks not above this: every rank sends to all
+  uint64_t first_epoch = 0;                  // number of the round before the first one
+  bool direct = true;                        // GPUs of one process access each other's buffers in large calls
+  /// Of a kernel between GPUs, at most; 0: as many as the smallest device allows, most_collective_blocks.
+  int blocks = 0;
 };
 
-/// The default sizes for ranks of a backend; those of GPUs were measured between two H200s, and a table of the machine
-/// is better (OneSidedChoice).
+/// The default sizes for ranks of a backend; those of GPUs were measured between two H200s and four H100s, and a table
+/// of the machine is better (OneSidedChoice).
 SymmetricOptions default_symmetric_options(BackendKind backend);
 
 /// Blocks that a collective may have on a GPU with that many multiprocessors: the kernels of four communicators can run

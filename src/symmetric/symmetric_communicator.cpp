@@ -13,10 +13,11 @@ namespace {
 
 bool on_gpu(const Device& device) { return device.backend() == BackendKind::cuda; }
 
-/// `options` with the number of blocks for GPUs of which the smallest has `sm_count` multiprocessors.
-SymmetricOptions with_blocks(SymmetricOptions options, int sm_count) {
+/// `options` of a team of so many ranks, whose smallest GPU has `sm_count` multiprocessors.
+SymmetricOptions for_team(SymmetricOptions options, int ranks, int sm_count) {
   const int most = most_collective_blocks(sm_count);
   options.blocks = options.blocks == 0 ? most : std::min(options.blocks, most);
+  if (ranks > 2) options.one_shot_bytes = std::min(options.one_shot_bytes, options.one_shot_bytes_of_many);
   return options;
 }
 
@@ -128,9 +129,10 @@ class SymmetricCommunicator final : public Communicator {
 };
 
 std::string text_of(const SymmetricOptions& options) {
-  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, from round {}, {} blocks{}",
+  return fmt::format("symmetric collectives: {}, {}, {} and {} bytes, of many {}, from round {}, {} blocks{}",
                      to_string(options.all_reduce), options.flagged_bytes, options.line_bytes, options.one_shot_bytes,
-                     options.first_epoch, options.blocks, options.direct ? ", direct" : "");
+                     options.one_shot_bytes_of_many, options.first_epoch, options.blocks,
+                     options.direct ? ", direct" : "");
 }
 
 /// Error{usage} for an algorithm that ranks of this kind do not have.
@@ -185,7 +187,8 @@ int most_collective_blocks(int sm_count) {
 SymmetricOptions default_symmetric_options(BackendKind backend) {
   SymmetricOptions options;
   if (backend == BackendKind::cuda)
-    options.flagged_bytes = 4 << 10, options.line_bytes = 256 << 10, options.one_shot_bytes = 1 << 20;
+    options.flagged_bytes = 4 << 10, options.line_bytes = 256 << 10, options.one_shot_bytes = 1 << 20,
+    options.one_shot_bytes_of_many = 256 << 10;
   return options;
 }
 
@@ -204,7 +207,7 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
   check_algorithm(*devices.front(), wanted);
   int sm_count = devices.front()->spec().sm_count;
   for (const Device* device : devices) sm_count = std::min(sm_count, device->spec().sm_count);
-  const SymmetricOptions options = with_blocks(wanted, sm_count);
+  const SymmetricOptions options = for_team(wanted, size, sm_count);
   require_reach(devices);
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Device* device : devices)
@@ -216,7 +219,7 @@ std::vector<std::unique_ptr<Communicator>> make_symmetric_communicators(
         *devices[r],
         make_executor(*devices[r], memory_of_buffers(devices, buffers, rank, timeout_seconds), std::move(controls[r]),
                       RankGroup::first(size, rank), options),
-        options));
+        wanted));
   }
   return communicators;
 }
@@ -235,13 +238,13 @@ std::unique_ptr<Communicator> make_symmetric_communicator(Device& device, std::u
   int sm_count = device.spec().sm_count;
   for (const std::string& count : control->exchange(std::to_string(sm_count), deadline))
     sm_count = std::min(sm_count, std::stoi(count));
-  const SymmetricOptions options = with_blocks(wanted, sm_count);
+  const SymmetricOptions options = for_team(wanted, control->world_size(), sm_count);
   const SymmetricMemory memory =
       make_symmetric_memory(device, *control, region_bytes(device, control->world_size()), timeout_seconds);
   Communicator& waits = *control;
   std::unique_ptr<SymmetricExecutor> executor = make_executor(device, memory, std::move(control), job, options);
   waits.barrier(deadline);  // no rank writes before all have prepared their lines
-  return std::make_unique<SymmetricCommunicator>(device, std::move(executor), options);
+  return std::make_unique<SymmetricCommunicator>(device, std::move(executor), wanted);
 }
 
 }  // namespace amdahl
