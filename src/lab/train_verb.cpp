@@ -219,7 +219,10 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root() && !config.output_dir.empty())
     folder = open_folder(config, {"train", {{"model", setup.model.name}, {"data", setup.data.name}}}, recorded);
   watch.begin(fleet->record_flights(folder ? config.output_dir : ""));
-  const MemoryParts modelled = training_memory(settings, setup.data, backend_of(*fleet), config.engine.math);
+  MemoryParts modelled = training_memory(settings, setup.data, backend_of(*fleet), config.engine.math);
+  fleet->run(config.devices, [&](RankContext& rank) {
+    if (rank.rank == 0) modelled = with_groups(modelled, settings.trainer, rank.communicator);
+  });
   if (fleet->is_root())
     observer.note(fmt::format("memory per device: {} (modelled): {}",
                               format_bytes(static_cast<double>(modelled.total())), memory_text(modelled)));

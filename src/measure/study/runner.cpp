@@ -33,12 +33,13 @@ struct Cell {
   std::vector<std::unique_ptr<Ops>> ops{};              // by rank, for a math mode other than the fleet's; else null
   std::vector<std::unique_ptr<StudyCellRank>> ranks{};  // by rank; other processes' ranks stay null
   std::vector<double> step_times_us{};
-  MemoryParts memory{};     // modelled, of one device
-  MeasuredShares shares{};  // of shares=auto
-  int sharing = 1;          // devices that share a memory
-  int64_t last_used = 0;    // number of the use, over all cells
-  bool prepared = false;    // warmed up
-  bool dropped = false;     // did not fit into memory
+  MemoryParts memory{};        // modelled, of one device, without what communicators of a mesh's groups take
+  int64_t modelled_bytes = 0;  // with it; on the process of rank 0
+  MeasuredShares shares{};     // of shares=auto
+  int sharing = 1;             // devices that share a memory
+  int64_t last_used = 0;       // number of the use, over all cells
+  bool prepared = false;       // warmed up
+  bool dropped = false;        // did not fit into memory
 };
 
 bool used_earlier(const Cell& a, const Cell& b) { return a.last_used < b.last_used; }
@@ -101,15 +102,17 @@ StudyCellRank& cell_rank(RankContext& rank, const Dataset& data, const StudySett
   return *cell.ranks[i];
 }
 
-// The first rank's lack of memory for the cell, the same text on all processes; none where it is resident or fits.
+// The first rank's lack of memory for the cell, the same text on all processes; none where it is resident or fits. Sets
+// what the cell needs.
 // The error is not thrown by a rank: it would abort the communicators of all cells.
-std::string lack_of_memory(Fleet& fleet, const Cell& cell) {
+std::string lack_of_memory(Fleet& fleet, Cell& cell) {
   std::string lack;
   fleet.run(cell.spec.devices, [&](RankContext& rank) {
+    const MemoryParts needed = with_groups(cell.memory, cell.options, rank.communicator);
+    if (rank.rank == 0) cell.modelled_bytes = needed.total();
     const auto own = cell.ranks[static_cast<size_t>(rank.rank)]
                          ? std::nullopt
-                         : lacking_memory(rank.device, cell.sharing, cell.options,
-                                          with_groups(cell.memory, cell.options, rank.communicator));
+                         : lacking_memory(rank.device, cell.sharing, cell.options, needed);
     const std::string first =
         first_error(rank.communicator, own ? own->what() : "", Deadline::after_seconds(cell.options.timeout_seconds));
     if (rank.rank == 0) lack = first;
@@ -253,7 +256,7 @@ class GroupRunner {
     try {
       const std::vector<RankRun> ranks = run_cell(fleet_, data_, settings_, cells_, cell, &progress_->devices_used);
       if (!fleet_.is_root()) return;
-      fill_record(record, ranks, settings_.model, plan_of(settings_, spec), cell.memory.total());
+      fill_record(record, ranks, settings_.model, plan_of(settings_, spec), cell.modelled_bytes);
       add_shares(record, cell);
       cell.step_times_us.push_back(*record.value("step_time"));
     } catch (const Error& error) {
