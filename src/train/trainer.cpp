@@ -86,7 +86,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
   }
   RangeOptimizer& optimizer = divided_ ? divided_->shared(*optimizer_) : *optimizer_;
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
-                          options_.timeout_seconds, options_.keep_gradients, is_divided(),
+                          options_.timeout_seconds, options_.keep_gradients,
                           divided_ ? divided_->shared_table() : FloatRange{}});
   check_plan();
   if (row_.data_on_root) {

@@ -158,7 +158,6 @@ class Trainer {
   void load_state(const TrainerState& state);
   /// Whether tensor or pipeline parallelism divides the model, so that evaluate is collective over the replica of rank
   /// 0: `evaluates` says who takes part.
-  bool is_divided() const { return divided_ != nullptr; }
   bool evaluates() const { return shards_parameters() || (divided_ ? divided_->place().dp == 0 : rank_.rank == 0); }
   /// Whether a rank keeps a part of its parameters alone (zero3), so that parameters() and evaluate are collective.
   bool shards_parameters() const { return zero_stage(options_.plan.strategy) == 3; }

@@ -26,6 +26,34 @@ TEST(GpuShardOps, EqualFloat64) {
   expect_shards(*devices[0], *ops, *stream);
 }
 
+// Each tensor-parallel rank steps its shard of the first layer as its gradient is made, on GPUs or partitions.
+TEST(GpuPlansFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  std::string why;
+  JobDevices job = plan_job_on_gpus(2, true, why, {MathMode::tf32, false});
+  if (job.devices.empty()) GTEST_SKIP() << why;
+  constexpr int64_t kWidth = 2048, kUnits = 1032;  // each rank has 516
+  const ModelSpec model{
+      "m",
+      kWidth,
+      {{kUnits, true, Activation::relu, 0.25}, {64, true, Activation::relu, 0.0}, {3, true, Activation::none, 0.0}},
+      LossKind::mse};
+  ParallelPlan plan = parse_plan("tp2");
+  plan.global_batch = 64;
+  TrainerOptions options = plan_options_on_gpus(model, plan);
+  options.hyper.clip_norm = 0;  // the norm needs all gradients before any update
+  const JobData data = random_data(model, plan.global_batch, 11);
+  if (!job.ops[0]->gemm().fuses_update(plan.global_batch, kWidth, kUnits / 2))
+    GTEST_SKIP() << "this update is not fused on " << job.devices[0]->spec().sm_count << " multiprocessors";
+  options.keep_gradients = false;
+  const PlanResult fused = run_plan(job, options, data, kPlanSteps);
+  options.keep_gradients = true;
+  const PlanResult apart = run_plan(job, options, data, kPlanSteps);
+  EXPECT_EQ(fused.parameters, apart.parameters);
+  EXPECT_EQ(fused.losses, apart.losses);
+}
+
 class GpuPlans : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuPlans, EqualOneDeviceInFloat64) {

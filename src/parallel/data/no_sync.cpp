@@ -10,8 +10,9 @@ class NoCommunication final : public GradientSync {
  public:
   explicit NoCommunication(const SyncContext& context) : context_(context) {
     const ModelSpec& model = context.model.spec();
-    if (!model.is_mlp() || context.is_divided) return;
-    const int64_t in = model.input_width, out = model.layers.front().units;
+    if (!model.is_mlp() || context.plan.mesh.pp > 1) return;
+    const WeightShard& first = context.model.layout().layers.front().shard;
+    const int64_t in = first.columns(), out = first.rows();
     const bool last_too = model.layers.size() == 1;  // the last layer's bias gradient is part of the same call
     if (!context.optimizer.is_adam() || context.optimizer.clips() || context.plan.accumulate > 1 ||
         context.keep_gradients || last_too || !context.ops.gemm().fuses_backward(context.plan.global_batch) ||

@@ -73,7 +73,6 @@ struct SyncContext {
   Stream& comm;  // second stream, for communication that overlaps compute
   double timeout_seconds = 60;
   bool keep_gradients = false;  // the model's gradients must be complete after a step
-  bool is_divided = false;      // by tensor or pipeline parallelism: no update is fused into backward
   FloatRange late{};            // gradients to which other stages add before gradient_ready
 };
 
