@@ -48,11 +48,13 @@ struct AdamRule {
   __device__ __forceinline__ float keep(const AdamParameters& p, int64_t i) const {
     return p.decays && !p.decays[(p.first + i) / kDecayLine] ? 1.0f : kept;
   }
+  /// Rounding is explicit: of a sum of two products a compiler fuses either, so that kernels would differ in bits.
   __device__ __forceinline__ void operator()(float& w, float g, float& m, float& v, float keep) const {
-    g *= scale;
-    m = beta1 * m + (1.0f - beta1) * g;
-    v = beta2 * v + (1.0f - beta2) * g * g;
-    w = keep * w - lr * m / (sqrtf(v) * inverse_sqrt_correction2 + epsilon);
+    g = __fmul_rn(g, scale);
+    m = __fmaf_rn(beta1, m, __fmul_rn(1.0f - beta1, g));
+    v = __fmaf_rn(beta2, v, __fmul_rn(__fmul_rn(1.0f - beta2, g), g));
+    const float scaled = __fmaf_rn(sqrtf(v), inverse_sqrt_correction2, epsilon);
+    w = __fmaf_rn(keep, w, -__fdiv_rn(__fmul_rn(lr, m), scaled));
   }
   __device__ __forceinline__ void operator()(float4& w, const float4& g, float4& m, float4& v, float keep) const {
     (*this)(w.x, g.x, m.x, v.x, keep);
