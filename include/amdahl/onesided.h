@@ -94,8 +94,8 @@ struct OneSidedChoice {
 };
 
 struct OneSidedOutcome {
-  std::vector<Record>
-      records;  // kinds "onesided", "onesided-pattern", "onesided-gemm", "onesided-norm", "onesided-locality"
+  /// Of kinds "onesided", "onesided-pattern", "onesided-gemm", "onesided-norm" and "onesided-locality".
+  std::vector<Record> records;
   std::vector<OneSidedChoice> choices;
   std::string run_dir;
   bool failed = false;  // wrong bytes, or a size that did not fit into memory

@@ -11,9 +11,9 @@ __device__ __forceinline__ T* at(const TeamView& team, int rank, size_t offset) 
   return reinterpret_cast<T*>(team.base[rank] + offset);
 }
 
-/// In this rank's memory, counters in device memory, so that replays of a graph go on counting. Every
-/// kernel of flagged messages, or of those in lines, adds kRoundUnits, each of its blocks a share: the number of the
-/// running round is the same to all blocks, and no block waits for another one.
+/// A counter in this rank's device memory, so that replays of a graph go on counting. Every kernel of flagged messages,
+/// or of those in lines, adds kRoundUnits, each of its blocks a share: the number of the running round is the same to
+/// all blocks, and no block waits for another one.
 struct FlaggedState {
   unsigned long long units;
 };
