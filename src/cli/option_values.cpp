@@ -163,7 +163,11 @@ std::string default_run_dir(const char* verb) {
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &utc);
-  return fmt::format("results/local/{}-{}", verb, stamp);
+  const std::string name = fmt::format("results/local/{}-{}", verb, stamp);
+  std::string folder = name;  // runs that begin in the same second are numbered
+  std::error_code error;
+  for (int number = 2; std::filesystem::exists(folder, error); ++number) folder = fmt::format("{}-{}", name, number);
+  return folder;
 }
 
 }  // namespace amdahl::cli

@@ -47,6 +47,19 @@ def check_training_is_that_of_one_device(case):
             assert abs(several[name] - value) < 1e-6 * value, f"{plan}: {name} {several[name]} and {value}"
 
 
+def check_modelled_memory_counts_the_communicators_of_groups(case):
+    """Each group of a mesh has a communicator of its own, which in symmetric memory takes megabytes."""
+    for plan in ("tp2", "pp2,1f1b,m4"):
+        case.run(*TRAIN, "--epochs", "1", "--devices", "2", "--comm", "symmetric", "--plan", plan, "-o", f"train-{plan}")
+        case.run("study", "--backend", "cpu", "--comm", "symmetric", "--plans", plan, "--batch-sizes", "64", "--runs", "1",
+                 "--steps", "3", "--warmup", "1", "-q", "-o", f"study-{plan}")
+        for name, devices in ((f"train-{plan}", 2), (f"study-{plan}", 2)):
+            record = [r for r in records_of(case.path(name)) if r.get("axes", {}).get("devices") == devices][-1]
+            series = {s["name"]: s["samples"][0] for s in record["series"]}
+            peak, modelled = series["memory_peak"], series["memory_modelled"]
+            assert peak > 5e6 and abs(modelled / peak - 1) < 0.08, f"{name}: {modelled} modelled, {peak} measured"
+
+
 def check_token_models(case):
     case.write("tokens.json", json.dumps(TOKENS))
     case.run(*TRAIN, "--epochs", "1", "--model", "tokens.json", "-o", "one")

@@ -16,6 +16,13 @@ def study(case, folder, *words, runs=3, **options):
     return case.run("study", *TINY, "--runs", runs, "-q", "-o", folder, *words, **options)
 
 
+def check_runs_of_one_second_have_folders_of_their_own(case):
+    for _ in range(3):
+        case.run("train", "--backend", "cpu", "--batch-size", "1024", "--epochs", "1", "-q")
+    folders = os.listdir(case.path("results/local"))
+    assert len(folders) == 3 and all(num_records(case.path("results/local") / name) == 1 for name in folders), folders
+
+
 def check_quick_study_and_report(case):
     result = case.run("study", *TINY, "--quick", "-o", "r")
     assert "report: r/report.md" in result.stdout, result.stdout
