@@ -54,21 +54,14 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     for (int k = 0; k < kUnroll; ++k)
       if (const int64_t i = first + k * kPeerThreads; kPlain || i < u.num_vectors) work(k, i);
   };
-  // All loads before the first use: remote ones take microseconds. Ranks begin with different ones, so that none has to
-  // send to all at the same time; each with the next one.
-  const int shift = kRanks > 2 ? (p.team.rank + 1) % kHeld : 0;
+  // All loads before the first use: remote ones take microseconds.
 #pragma unroll
-  for (int r = 0; r < kHeld; ++r) {
-    const int from = r + shift < kHeld ? r + shift : r + shift - kHeld;
-    each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[from], u.begin, i)); });
-  }
+  for (int r = 0; r < kHeld; ++r) each([&](int k, int64_t i) { g[k][r] = __ldcg(vector_at(p.grads[r], u.begin, i)); });
   each([&](int k, int64_t i) {
     m[k] = *vector_at(u.m, 0, i);
     v[k] = *vector_at(u.v, 0, i);
     w[k] = *vector_at(p.params[p.team.rank], u.begin, i);
   });
-#pragma unroll
-  for (int k = 0; k < kUnroll; ++k) rotate(g[k], shift);
   if constexpr (kRanks > 0) {
 #pragma unroll
     for (int r = 1; r < kHeld; ++r) each([&](int k, int64_t) { add(g[k][0], g[k][r]); });

@@ -55,6 +55,22 @@ __device__ __forceinline__ void copy_to_ranks(const TeamView& team, unsigned to,
   });
 }
 
+/// Moves each value `shift` places on, those at the end to the front. 0 <= shift < kCount. No index is computed, so
+/// that the values stay in registers: ranks that load from each other begin with different ones, and add up in rank
+/// order.
+template <int kCount, class Value>
+__device__ __forceinline__ void rotate(Value (&values)[kCount], int shift) {
+#pragma unroll
+  for (int by = 1; by < kCount; by *= 2) {
+    if ((shift & by) == 0) continue;
+    Value moved[kCount];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) moved[(k + by) % kCount] = values[k];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] = moved[k];
+  }
+}
+
 /// Adds up `count` elements over the ranks, in their order, at `skip` bytes from the start of what each sends, which is
 /// a multiple of 16 bytes in memory. Calls use(p, pack) with each pack of sums. Loads of kAtOnce ranks are under way at
 /// once.

@@ -20,7 +20,9 @@ struct FlaggedState {
 inline constexpr unsigned kRoundUnits = 64;
 
 /// A kernel that is launched before the previous one of its stream has ended waits here, and lets the next one be
-/// launched. Nothing for others.
+/// launched, which then holds multiprocessors while this one waits for other ranks. Only one stream of a device may
+/// have kernels that fill the device right after a collective: with two, ranks could keep each other's collectives out.
+/// Nothing for kernels that are launched otherwise.
 __device__ __forceinline__ void begin_after_previous() {
   wait_for_predecessor();
   let_successor_start();

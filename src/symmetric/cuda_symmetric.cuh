@@ -34,22 +34,6 @@ __device__ __forceinline__ void store_release(Signal* signal, uint64_t value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(&signal->value), "l"(value) : "memory");
 }
 
-/// Moves each value `shift` places on, those at the end to the front. 0 <= shift < kCount. No index is computed, so
-/// that the values stay in registers: ranks that load from each other begin with different ones, and add up in rank
-/// order.
-template <int kCount, class Value>
-__device__ __forceinline__ void rotate(Value (&values)[kCount], int shift) {
-#pragma unroll
-  for (int by = 1; by < kCount; by *= 2) {
-    if ((shift & by) == 0) continue;
-    Value moved[kCount];
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) moved[(k + by) % kCount] = values[k];
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values[k] = moved[k];
-  }
-}
-
 /// Copies `count` elements to the object `to` of `rank`. Called by all threads of a block.
 template <class T>
 __device__ __forceinline__ void put(const TeamView& team, T* to, const T* from, int64_t count, int rank) {
