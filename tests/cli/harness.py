@@ -83,7 +83,7 @@ def check_error(stderr, cause, says=()):
         assert text in lines[0], f"'{text}' is not in: {lines[0]}"
 
 
-def wait_until(condition, what, seconds=20):
+def wait_until(condition, what, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds} s"
