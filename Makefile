@@ -49,7 +49,7 @@ build:  ## install what is missing and build everything, tests included
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
 
 asan:  ## unit, parity, equivalence and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan:  ## unit, parity and equivalence tests under ThreadSanitizer
+tsan:  ## unit and equivalence tests under ThreadSanitizer, but for those of one thread
 asan tsan:
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$@,ON)

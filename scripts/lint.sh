@@ -4,13 +4,13 @@
 #   scripts/lint.sh BUILD_FOLDER
 #
 # Changed files come first, then the others in an order that differs from commit to commit, until LINT_SECONDS (default
-# 420) are over: every run is bounded and every file gets its turn. It prints how many files it covered.
+# 300) are over: every run is bounded and every file gets its turn. It prints how many files it covered.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=${1:?usage: scripts/lint.sh BUILD_FOLDER}
 tidy=${CLANG_TIDY:-clang-tidy-14}
 jobs=${JOBS:-$(nproc)}
-cap_seconds=${LINT_SECONDS:-420}
+cap_seconds=${LINT_SECONDS:-300}
 [ -f "$folder/compile_commands.json" ] || { echo "lint: $folder is not configured (make lint does it)" >&2; exit 3; }
 
 mapfile -t compiled < <(python3 - "$folder/compile_commands.json" <<'PY'
