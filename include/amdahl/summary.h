@@ -132,6 +132,8 @@ struct StudyCell {
   std::optional<double> loss_first;
   std::optional<double> loss_last;
   std::optional<double> bubble_measured, bubble_simulated;  // idle share of pipeline ranks, 0 to 1, medians over runs
+  std::optional<double> bubble_simulated_messages;          // with messages of `pp_message_us`; else they take no time
+  std::optional<double> pp_message_us;                      // of one message between neighbouring stages
   std::vector<double> share_rows;                           // of the data-parallel ranks, with unequal shares
   std::optional<double> speed_bound;  // samples/s: the sum of the devices' own speeds, where shares follow them
   std::optional<StepAccount> account;

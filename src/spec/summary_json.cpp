@@ -56,6 +56,8 @@ json cell_json(const StudyCell& cell) {
   put(object, "loss_last", cell.loss_last);
   put(object, "bubble_measured", cell.bubble_measured);
   put(object, "bubble_simulated", cell.bubble_simulated);
+  put(object, "bubble_simulated_messages", cell.bubble_simulated_messages);
+  put(object, "pp_message_us", cell.pp_message_us);
   if (!cell.share_rows.empty()) object["share_rows"] = finite_array(cell.share_rows, "share_rows");
   put(object, "speed_bound_samples_per_s", cell.speed_bound);
   if (cell.account) object["account"] = account_json(*cell.account);

@@ -64,6 +64,8 @@ StudyCell read_cell(const Fields& f) {
   cell.loss_last = f.maybe_number("loss_last");
   cell.bubble_measured = f.maybe_number("bubble_measured");
   cell.bubble_simulated = f.maybe_number("bubble_simulated");
+  cell.bubble_simulated_messages = f.maybe_number("bubble_simulated_messages");
+  cell.pp_message_us = f.maybe_number("pp_message_us");
   if (f.has("share_rows"))
     for (const nlohmann::json& rows : f.array("share_rows")) {
       if (!rows.is_number()) f.fail("share_rows", "is no list of numbers");

@@ -68,6 +68,7 @@ enum class StepPart {
   local,     // with the updates, from this rank's own gradients: no communication
   staged,    // with communication, on the input that an earlier full step scattered
   full,      // the step as it trains
+  messages,  // of plans with pipeline stages: a round trip of messages for every micro-batch, nothing else
 };
 
 /// Communication of one stamped step on this rank, per bucket. The stamps themselves take time and separate kernels
@@ -162,6 +163,10 @@ class Trainer {
   /// Whether a rank keeps a part of its parameters alone (zero3), so that parameters() and evaluate are collective.
   bool shards_parameters() const { return zero_stage(options_.plan.strategy) == 3; }
   bool has_stages() const { return divided_ && divided_->stages(); }
+  /// Messages of part `messages`, each of which begins when the one before has arrived; 0 without stages.
+  int64_t messages_in_sequence() const {
+    return has_stages() ? divided_->stages()->messages_per_round_trip() * options_.plan.accumulate : 0;
+  }
   /// The ranks that hold the same parameters as this one.
   Communicator& replicas() { return divided_ ? divided_->dp() : rank_.communicator; }
   /// Payload bytes that this rank has passed to communicators since the last call.

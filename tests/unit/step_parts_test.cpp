@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "accounted_cell.h"
+#include "base/plan_rules.h"
 #include "measure/study/step_account.h"
 
 namespace amdahl::test {
@@ -120,6 +121,94 @@ TEST_P(PartsOfAStep, LeaveNoTraceInTheRunsThatCount) {
 INSTANTIATE_TEST_SUITE_P(Strategies, PartsOfAStep,
                          ::testing::Values("single", "ddp", "zero1", "zero2", "zero3", "dp", "replicated"),
                          [](const auto& strategy) { return std::string(strategy.param); });
+
+/// By rank: the payload bytes of one full step and of its messages alone, and the parameters after both.
+struct MessagesOfAStep {
+  size_t full_bytes = 0, messages_bytes = 0;
+  int64_t in_sequence = 0;
+  std::vector<float> before, after;
+  double loss = 0, loss_after = 0;  // of the second step, without and with messages alone before it
+};
+
+std::vector<MessagesOfAStep> messages_of(const TrainerOptions& options) {
+  const int ranks = options.plan.num_devices();
+  JobDevices job = cpu_job_devices(ranks);
+  const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
+  std::vector<MessagesOfAStep> result(static_cast<size_t>(ranks));
+  run_rank_threads(
+      ranks,
+      [&](int index) {
+        const auto r = static_cast<size_t>(index);
+        RankContext rank{index, ranks, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        Trainer trainer(rank, options);
+        BatchPool pool(trainer, rank.device, data, options.plan, 1, Deadline::after_seconds(60));
+        const StepBatch batch = pool.place(0);
+        MessagesOfAStep& mine = result[r];
+        trainer.step(batch.features, batch.targets);
+        trainer.synchronize();
+        mine.full_bytes = trainer.take_traffic();
+        trainer.step(batch.features, batch.targets);
+        mine.loss = trainer.stats().loss;
+        trainer.reset();
+        trainer.step(batch.features, batch.targets);
+        mine.before = trainer.parameters();
+        trainer.take_traffic();
+        trainer.part_step(batch.features, batch.targets, StepPart::messages, LaunchMode::eager);
+        mine.after = trainer.parameters();
+        mine.messages_bytes = trainer.take_traffic();
+        mine.in_sequence = trainer.messages_in_sequence();
+        trainer.step(batch.features, batch.targets);
+        mine.loss_after = trainer.stats().loss;
+        rank.communicator.barrier(Deadline::after_seconds(60));
+      },
+      [&](const Error& cause) {
+        for (auto& communicator : job.communicators) communicator->abort(cause);
+      });
+  return result;
+}
+
+TEST(MessagesPart, SendsWhatAStepSendsBetweenStagesAndLeavesNoTrace) {
+  struct Wanted {
+    const char* plan;
+    int64_t in_sequence;  // two directions x boundaries between ranks x micro-batches
+  };
+  for (const auto& [text, in_sequence] :
+       {Wanted{"pp2,m4", 2 * 1 * 4}, Wanted{"pp4,gpipe,m2", 2 * 3 * 2}, Wanted{"pp2,interleaved,m4", 2 * 3 * 4},
+        Wanted{"pp2,zb-v,m4", 2 * 2 * 4}, Wanted{"dp2.pp2,zb-h1,m2", 2 * 1 * 2}}) {
+    TrainerOptions options = options_of("ddp");
+    options.plan = parse_plan(text);
+    options.plan.global_batch = 64;
+    for (const MessagesOfAStep& rank : messages_of(options)) {
+      EXPECT_EQ(rank.in_sequence, in_sequence) << text;
+      EXPECT_GT(rank.messages_bytes, 0U) << text;
+      if (options.plan.mesh.dp == 1) {
+        EXPECT_EQ(rank.messages_bytes, rank.full_bytes) << text;
+      }
+      EXPECT_EQ(rank.before, rank.after) << text;
+      EXPECT_EQ(rank.loss, rank.loss_after) << text;
+    }
+  }
+}
+
+TEST(MessagesPart, MakesTheSimulatedBubbleLarger) {
+  TrainerOptions options = options_of("ddp");
+  options.plan = parse_plan("pp2,m4");
+  options.plan.global_batch = 64;
+  JobDevices job = cpu_job_devices(2);
+  int accounted = 0;
+  for (const auto& run : run_cell(job, options, 2, 5))
+    for (const RankRun& rank : run) {
+      if (!rank.parts.has_stages) continue;
+      ++accounted;
+      const StageParts& stages = rank.parts.stages;
+      EXPECT_GT(stages.message, 0);
+      EXPECT_LT(stages.message, rank.parts.full * 10);
+      EXPECT_EQ(stages.message, run.front().parts.stages.message);
+      EXPECT_GT(stages.message_bubble, stages.simulated_bubble);
+      EXPECT_LT(stages.message_bubble, 1);
+    }
+  EXPECT_EQ(accounted, 4);
+}
 
 // Shared machines stall at times: one of several runs must be within bounds that a wrong account would miss.
 TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {

@@ -30,7 +30,7 @@ void visit_fields(Archive& archive, ProcessLoad& load) {
 template <class Archive>
 void visit_fields(Archive& archive, StageParts& parts) {
   archive(parts.forward, parts.backward, parts.bubble, parts.transfers, parts.stalls, parts.updates,
-          parts.simulated_bubble, parts.action_bubble);
+          parts.simulated_bubble, parts.action_bubble, parts.message, parts.message_bubble);
 }
 
 template <class Archive>

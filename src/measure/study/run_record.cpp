@@ -21,6 +21,8 @@ void add_pipeline(Record& record, const std::vector<PartTimes>& ranks) {
   record.series.push_back({"bubble_measured", "1", {1 - busy / (static_cast<double>(ranks.size()) * longest)}});
   record.series.push_back({"bubble_simulated", "1", {ranks.front().stages.simulated_bubble}});
   record.series.push_back({"bubble_simulated_actions", "1", {ranks.front().stages.action_bubble}});
+  record.series.push_back({"bubble_simulated_messages", "1", {ranks.front().stages.message_bubble}});
+  record.series.push_back({"pp_message", "us", {ranks.front().stages.message}});
 }
 
 // Adds the step account to a Record, see AccountedStep.

@@ -51,7 +51,7 @@ std::vector<StageTimes> stage_means(const PipelineSchedule& schedule,
 }  // namespace
 
 StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, const StampedStages& stamped,
-                         double full_us, Deadline deadline) {
+                         double full_us, double message_us, Deadline deadline) {
   ActionTimes own;
   for (const StampedStages::StageTime& time : stamped.actions) own.us.push_back(time.us);
   const PipelineSchedule schedule =
@@ -69,6 +69,8 @@ StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, cons
     (time.kind == ActionKind::forward ? parts.forward : parts.backward) += scale * time.us;
   parts.action_bubble = simulated.bubble_fraction;
   parts.simulated_bubble = simulate(schedule, times).bubble_fraction;
+  parts.message = times.transfer_us = message_us;
+  parts.message_bubble = simulate(schedule, times).bubble_fraction;
   parts.bubble = scale * std::min(stamped.waits, idle);
   parts.transfers = scale * (stamped.waits - std::min(stamped.waits, idle));
   parts.stalls = scale * stamped.stalls;
@@ -81,7 +83,8 @@ StageParts mean_of(const std::vector<StageParts>& steps) {
   for (const StageParts& step : steps)
     for (double StageParts::*part :
          {&StageParts::forward, &StageParts::backward, &StageParts::bubble, &StageParts::transfers,
-          &StageParts::simulated_bubble, &StageParts::action_bubble, &StageParts::stalls, &StageParts::updates})
+          &StageParts::simulated_bubble, &StageParts::action_bubble, &StageParts::message, &StageParts::message_bubble,
+          &StageParts::stalls, &StageParts::updates})
       mean.*part += step.*part / static_cast<double>(steps.size());
   return mean;
 }

@@ -16,12 +16,14 @@ struct StageParts {
   double bubble = 0, transfers = 0;  // waiting for other stages: what the schedule implies, and the rest
   double simulated_bubble = 0;       // SimulatedPipeline::bubble_fraction with the mean measured times of every stage
   double action_bubble = 0;          // the same with the measured time of every action
+  double message = 0;                // a message between neighbouring stages, on idle devices
+  double message_bubble = 0;         // simulated_bubble with messages that take so long
   double stalls = 0, updates = 0;    // data-parallel communication that is not hidden; optimizer
 };
 
-/// Collective over all ranks of the plan. `full_us`: the step without stamps.
+/// Collective over all ranks of the plan. `full_us`: the step without stamps; `message_us`: equal on all ranks.
 StageParts divide_stages(const RankContext& rank, const ParallelPlan& plan, const StampedStages& stamped,
-                         double full_us, Deadline deadline);
+                         double full_us, double message_us, Deadline deadline);
 
 /// Means over steps; of none: zeros.
 StageParts mean_of(const std::vector<StageParts>& steps);

@@ -119,11 +119,22 @@ double PartTimer::tensor_us(int steps, double full_us) {
   return std::max(0.0, full_us - silent_us);
 }
 
+// The slowest rank's, because a round trip ends on the rank of the first stage; replicas share the links.
+double PartTimer::message_us(int steps) {
+  const StepBatch batch = pool_.place(0);
+  trainer_.part_step(batch.features, batch.targets, StepPart::messages, LaunchMode::eager);
+  std::vector<double> times;
+  for (int round = 0; round < rounds_; ++round) times.push_back(timed(StepPart::messages, launch_, steps).wall_us);
+  const double slowest = RankSampler(rank_.communicator, timeout_seconds_).slowest(median_of(times));
+  return slowest / static_cast<double>(trainer_.messages_in_sequence());
+}
+
 PartTimes PartTimer::measure_stages(int steps) {
   PartTimes times;
   times.has_stages = 1;
   times.full = median_full(steps, &times.noise);
   times.staged = times.local = times.local_work = times.full;
+  const double message = message_us(steps);
   const Deadline deadline = Deadline::after_seconds(timeout_seconds_);
   pool_.settle();
   const StepBatch batch = pool_.place(0);
@@ -132,7 +143,7 @@ PartTimes PartTimer::measure_stages(int steps) {
   for (int step = 0; step < rounds_; ++step) {
     rank_.communicator.barrier(deadline);
     stamped.push_back(divide_stages(rank_, trainer_.plan(), trainer_.stamped_stages(batch.features, batch.targets),
-                                    times.full, deadline));
+                                    times.full, message, deadline));
   }
   times.stages = mean_of(stamped);
   times.tensor = std::min(tensor_us(steps, times.full), times.stages.forward + times.stages.backward);

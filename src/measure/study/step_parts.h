@@ -59,6 +59,7 @@ class PartTimer {
   /// `with_input`: the batches come as in training; else every step finds one on the device.
   Block timed(StepPart part, LaunchMode mode, int steps, bool with_input = false);
   PartTimes measure_stages(int steps);
+  double message_us(int steps);
   double median_full(int steps, double* noise = nullptr);
   double tensor_us(int steps, double full_us);
   double timed_floor(int steps);

@@ -213,6 +213,32 @@ void StageRunner::enqueue_gradients(const float* features, const float* targets,
   }
 }
 
+// Stages of a rank are visited as a message passes them: upwards, then downwards.
+void StageRunner::enqueue_round_trips(int64_t times) {
+  begin_pass();
+  const int64_t rows = max_rows_;
+  for (int64_t trip = 0; trip < times; ++trip) {
+    for (const auto& stage : stages_) {
+      const Action action{ActionKind::forward, stage->number, 0};
+      if (stage->input.stream) receive_input(*stage, action, rows, {});
+      if (stage->output.stream) send_output(*stage, 0, rows);
+    }
+    for (size_t i = stages_.size(); i-- > 0;) {
+      Stage& stage = *stages_[i];
+      const Action action{ActionKind::backward, stage.number, 0};
+      if (stage.output_gradient.stream) receive_gradient(stage, action, rows, {});
+      if (stage.input_gradient.stream) send_input_gradient(stage, 0, rows);
+    }
+  }
+}
+
+int StageRunner::messages_per_round_trip() const {
+  int boundaries = 0;
+  for (size_t stage = 1; stage < schedule_.rank_of_stage.size(); ++stage)
+    boundaries += schedule_.rank_of_stage[stage] != schedule_.rank_of_stage[stage - 1];
+  return 2 * boundaries;
+}
+
 void StageRunner::evaluate(const float* features, const float* targets, int64_t rows, int64_t all_rows) {
   begin_pass();
   for (const auto& each : stages_) {

@@ -62,6 +62,12 @@ class StageRunner {
   /// rank of the first stage, `targets` on the rank of the last one. Each stage's model then holds its gradients.
   /// The same arguments can be captured in a graph after a call of join: everything else a step does is in order.
   void enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks = {});
+  /// Enqueues messages alone, `times` times: the activations of a micro-batch from the first stage to the last one,
+  /// then its gradients back, each message after the one before has arrived. Overwrites what stages keep of it. Every
+  /// rank calls it with the same `times`; can be captured in a graph as enqueue_gradients.
+  void enqueue_round_trips(int64_t times);
+  /// Messages between different ranks in one round trip.
+  int messages_per_round_trip() const;
   /// Lets the compute stream wait for all messages of enqueue_gradients: the end of a captured step.
   void join();
   /// Forward and loss without dropout of `rows` rows, at most those of a micro-batch; the loss is a mean over

@@ -124,6 +124,8 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
   };
   cell.bubble_measured = median_value("bubble_measured");
   cell.bubble_simulated = median_value("bubble_simulated");
+  cell.bubble_simulated_messages = median_value("bubble_simulated_messages");
+  cell.pp_message_us = median_value("pp_message");
   for (const Series& series : any.series) {
     if (series.name == "share_rows") cell.share_rows = series.samples;
     if (series.name == "device_speed")

@@ -57,9 +57,13 @@ std::string study_text(const StudySummary& summary, bool ascii) {
     if (cell.bubble_measured && cell.bubble_simulated)
       text += fmt::format(
           "pipeline bubble, {} at batch {}: {:.1f} % measured, {:.1f} % simulated with the measured times of its "
-          "stages\n",
+          "stages{}\n",
           printable(cell.key.strategy), cell.key.global_batch, 100 * *cell.bubble_measured,
-          100 * *cell.bubble_simulated);
+          100 * *cell.bubble_simulated,
+          cell.bubble_simulated_messages && cell.pp_message_us
+              ? fmt::format(", {:.1f} % with messages of {:.1f} us as well", 100 * *cell.bubble_simulated_messages,
+                            *cell.pp_message_us)
+              : "");
   if (const std::string target = communication_target_line(summary); !target.empty()) text += printable(target) + "\n";
   if (const TextTable methods = methods_table(summary); !methods.rows.empty())
     text += fmt::format("\n{}\n{}", methods.title, aligned_table(methods.rows));
