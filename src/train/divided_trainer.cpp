@@ -96,6 +96,11 @@ void Trainer::enqueue_stages(const float* features, const float* targets, StepSt
   divided_->enqueue_gradients(features, targets, hooks);
 }
 
+void Trainer::enqueue_messages() {
+  divided_->stages()->enqueue_round_trips(options_.plan.accumulate);
+  divided_->stages()->join();
+}
+
 StampedStages Trainer::stamped_stages(const float* features, const float* targets) {
   synchronize();
   if (!stage_stamps_) stage_stamps_ = std::make_unique<StageStamps>(rank_.device);

@@ -223,10 +223,7 @@ void Trainer::enqueue(const float* features, const float* targets, StepStamps* s
 
 void Trainer::enqueue_part(const float* features, const float* targets, StepPart part) {
   if (part == StepPart::full) return enqueue(features, targets, nullptr);
-  if (part == StepPart::messages) {
-    divided_->stages()->enqueue_round_trips(options_.plan.accumulate);
-    return divided_->stages()->join();
-  }
+  if (part == StepPart::messages) return enqueue_messages();
   if (part == StepPart::local || part == StepPart::staged) optimizer_->begin_step(*compute_);
   strategy_->begin_pass(part == StepPart::staged, nullptr);
   enqueue_input(features, targets, false, nullptr);

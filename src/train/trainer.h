@@ -185,6 +185,7 @@ class Trainer {
   std::vector<FloatRange> owned_by(int dp_rank) const;
   int dp_rank() const { return divided_ ? divided_->place().dp : rank_.rank; }
   void enqueue_stages(const float* features, const float* targets, StepStamps* stamps, StepPart part);
+  void enqueue_messages();
   StepStats evaluate_stages(const float* features, const float* targets, int64_t rows);
   std::vector<float> gather_whole(const std::vector<float>& held);
   std::vector<float> distribute_whole(const std::vector<float>* whole);
