@@ -8,6 +8,7 @@
 #include "accounted_cell.h"
 #include "base/plan_rules.h"
 #include "measure/study/step_account.h"
+#include "plan_job.h"
 
 namespace amdahl::test {
 namespace {
@@ -131,39 +132,26 @@ struct MessagesOfAStep {
 };
 
 std::vector<MessagesOfAStep> messages_of(const TrainerOptions& options) {
-  const int ranks = options.plan.num_devices();
-  JobDevices job = cpu_job_devices(ranks);
-  const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
-  std::vector<MessagesOfAStep> result(static_cast<size_t>(ranks));
-  run_rank_threads(
-      ranks,
-      [&](int index) {
-        const auto r = static_cast<size_t>(index);
-        RankContext rank{index, ranks, *job.devices[r], *job.ops[r], *job.communicators[r]};
-        Trainer trainer(rank, options);
-        BatchPool pool(trainer, rank.device, data, options.plan, 1, Deadline::after_seconds(60));
-        const StepBatch batch = pool.place(0);
-        MessagesOfAStep& mine = result[r];
-        trainer.step(batch.features, batch.targets);
-        trainer.synchronize();
-        mine.full_bytes = trainer.take_traffic();
-        trainer.step(batch.features, batch.targets);
-        mine.loss = trainer.stats().loss;
-        trainer.reset();
-        trainer.step(batch.features, batch.targets);
-        mine.before = trainer.parameters();
-        trainer.take_traffic();
-        trainer.part_step(batch.features, batch.targets, StepPart::messages, LaunchMode::eager);
-        mine.after = trainer.parameters();
-        mine.messages_bytes = trainer.take_traffic();
-        mine.in_sequence = trainer.messages_in_sequence();
-        trainer.step(batch.features, batch.targets);
-        mine.loss_after = trainer.stats().loss;
-        rank.communicator.barrier(Deadline::after_seconds(60));
-      },
-      [&](const Error& cause) {
-        for (auto& communicator : job.communicators) communicator->abort(cause);
-      });
+  const JobData data = random_data(options.model, options.plan.global_batch, 3);
+  std::vector<MessagesOfAStep> result(static_cast<size_t>(options.plan.num_devices()));
+  on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+    MessagesOfAStep& mine = result[static_cast<size_t>(rank)];
+    trainer.step(features, targets);
+    trainer.synchronize();
+    mine.full_bytes = trainer.take_traffic();
+    trainer.step(features, targets);
+    mine.loss = trainer.stats().loss;
+    trainer.reset();
+    trainer.step(features, targets);
+    mine.before = trainer.parameters();
+    trainer.take_traffic();
+    trainer.part_step(features, targets, StepPart::messages, LaunchMode::eager);
+    mine.after = trainer.parameters();
+    mine.messages_bytes = trainer.take_traffic();
+    mine.in_sequence = trainer.messages_in_sequence();
+    trainer.step(features, targets);
+    mine.loss_after = trainer.stats().loss;
+  });
   return result;
 }
 
