@@ -11,7 +11,7 @@
 namespace amdahl {
 namespace {
 
-constexpr int64_t kFloat = sizeof(float);
+constexpr int64_t kF32Bytes = sizeof(float);
 
 Feasibility refused(std::string reason) { return {false, std::move(reason)}; }
 
@@ -74,16 +74,16 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
 
 int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats) {
   if (plan.mesh.dp == 1 || plan.strategy != "ddp") return 0;
-  if (plan.async_steps > 0) return (plan.async_steps + 1) * gradient_floats * kFloat;
+  if (plan.async_steps > 0) return (plan.async_steps + 1) * gradient_floats * kF32Bytes;
   switch (static_cast<Compression>(plan.compress)) {
     case Compression::fp16:
     case Compression::bf16:
-      return gradient_floats * kFloat / 2;
+      return gradient_floats * kF32Bytes / 2;
     case Compression::int8:
-      return gradient_floats * kFloat +
+      return gradient_floats * kF32Bytes +
              2 * plan.mesh.dp * int8_message_bytes(int8_chunk(gradient_floats, plan.mesh.dp));
     case Compression::topk:
-      return gradient_floats * kFloat + (1 + plan.mesh.dp) * topk_message_bytes(gradient_floats, plan.keep_ppm);
+      return gradient_floats * kF32Bytes + (1 + plan.mesh.dp) * topk_message_bytes(gradient_floats, plan.keep_ppm);
     case Compression::none:
       break;
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
-#include "lab/local_fleet.h"
+#include "measure/local_fleet.h"
 #include "measure/fleet.h"
 #include "measure/links/bench.h"
 #include "sensor/sensor_ops.h"

@@ -3,7 +3,8 @@
 
 #include "lab/backends.h"
 #include "lab/comm_choice.h"
-#include "lab/local_fleet.h"
+#include "lab/failure_watch.h"
+#include "measure/local_fleet.h"
 
 namespace amdahl {
 
@@ -35,6 +36,7 @@ std::unique_ptr<Fleet> make_cpu_fleet(const EngineConfig& config, int max_device
   if (!launch.multi_process()) check_count(max_devices);
   FleetParts parts;
   parts.device_kind = "cpu-virtual";
+  parts.on_failure = leave_failure;
   parts.devices = make_limited_cpu_devices(device_speeds(config, launch, max_devices));
   if (config.launch == LaunchMode::graph) {
     const Feasibility graphs = parts.devices.front()->supports_graphs();

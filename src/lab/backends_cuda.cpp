@@ -6,7 +6,8 @@
 
 #include "lab/backends.h"
 #include "lab/comm_choice.h"
-#include "lab/local_fleet.h"
+#include "lab/failure_watch.h"
+#include "measure/local_fleet.h"
 
 namespace amdahl {
 namespace {
@@ -82,6 +83,7 @@ std::unique_ptr<Fleet> make_cuda_fleet(const EngineConfig& config, int max_devic
   if (launch.multi_process()) require_world(launch, max_devices);
   FleetParts parts;
   parts.device_kind = "cuda";
+  parts.on_failure = leave_failure;
   parts.devices =
       make_safe_devices(config, pick_devices(config, launch, max_devices), device_speeds(config, launch, max_devices));
   parts.needs = needs;
@@ -111,6 +113,7 @@ std::unique_ptr<Fleet> make_partition_fleet(const EngineConfig& config, int coun
   const int gpu = pick_devices(config, {}, 1).front();
   FleetParts parts;
   parts.device_kind = "cuda";
+  parts.on_failure = leave_failure;
   parts.needs = FleetNeeds::devices;
   parts.devices = make_equal_partitions(gpu, count);
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {
@@ -125,6 +128,7 @@ std::unique_ptr<Fleet> make_partition_fleet(const EngineConfig& config, int coun
 std::unique_ptr<Fleet> make_heterogeneous_fleet(const EngineConfig& config, const HeterogeneousDevices& wanted) {
   FleetParts parts;
   parts.device_kind = "cuda";
+  parts.on_failure = leave_failure;
   parts.needs = FleetNeeds::devices;
   parts.devices = make_safe_devices(config, pick_devices(config, {}, wanted.num_gpus), wanted.sm_shares);
   parts.make_ops = [options = OpsOptions{config.math, config.deterministic}](Device& device) {

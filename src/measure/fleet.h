@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/trainer.h"
+#include "parallel/rank_context.h"
 
 namespace amdahl {
 

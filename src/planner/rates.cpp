@@ -8,24 +8,6 @@
 
 namespace amdahl {
 
-std::string_view to_string(ConstantOrigin origin) {
-  switch (origin) {
-    case ConstantOrigin::measured:
-      return "measured";
-    case ConstantOrigin::fitted:
-      return "fitted";
-    case ConstantOrigin::assumed:
-      break;
-  }
-  return "assumed";
-}
-
-const CalibrationConstant* Calibration::find(std::string_view name) const {
-  for (const CalibrationConstant& constant : constants)
-    if (constant.name == name) return &constant;
-  return nullptr;
-}
-
 const std::vector<RateField>& rate_fields() {
   static const std::vector<RateField> fields{
       {"gemm_tflops", "TFLOP/s", "matrix products of many waves", &Rates::gemm_tflops, 0.15, 1},

@@ -10,19 +10,11 @@
 #include "amdahl/tensor.h"
 #include "parallel/data/strategy.h"
 #include "parallel/pipeline/stage_stamps.h"
+#include "parallel/rank_context.h"
 #include "train/divided_model.h"
 #include "train/optimizer.h"
 
 namespace amdahl {
-
-/// What a rank computes with. Everything must outlive the trainer.
-struct RankContext {
-  int rank = 0;
-  int world_size = 1;
-  Device& device;
-  OpsOnDemand ops;
-  Communicator& communicator;
-};
 
 struct TrainerOptions {
   ModelSpec model;
@@ -80,6 +72,7 @@ struct StampedTimes {
 /// Not thread-safe: one per rank, used by that rank's thread.
 class Trainer {
  public:
+  /// Everything of `rank` must outlive the trainer.
   Trainer(const RankContext& rank, const TrainerOptions& options);
   ~Trainer();
 

@@ -68,11 +68,11 @@ def refused(name, document, change, what):
     expect(errors(name, changed), f"{name} accepts {what}")
 
 
-unit_tests = binary / "tests" / "unit_tests"
-if not unit_tests.exists():
-    skip(f"{unit_tests} is not built")
+unit_report_tests = binary / "tests" / "unit_report_tests"
+if not unit_report_tests.exists():
+    skip(f"{unit_report_tests} is not built")
 run = binary / "test-output" / "sample-run-for-schema"
-subprocess.run([unit_tests.resolve(), "--gtest_filter=SpecSampleRun.*"], check=True, stdout=subprocess.DEVNULL,
+subprocess.run([unit_report_tests.resolve(), "--gtest_filter=SpecSampleRun.*"], check=True, stdout=subprocess.DEVNULL,
                env={**os.environ, "AMDAHL_TEST_SAMPLE_RUN": run.name})
 
 lines = [strict(line) for line in (run / "records.jsonl").read_text().splitlines()]

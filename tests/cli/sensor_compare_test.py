@@ -1,6 +1,6 @@
 """`amdahl compare` of sensor runs: --single, --multi and --hetero against a price table, as text, Markdown and JSON that
 fits its schema; two sensor runs cell by cell; and everything that cannot be compared refused by one line. The numbers of
-the fixtures are made up (tests/unit/sensor_records.h)."""
+the fixtures are made up (tests/support/sensor_records.h)."""
 import copy
 import json
 

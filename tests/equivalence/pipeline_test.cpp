@@ -13,16 +13,16 @@
 namespace amdahl::test {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kPipelineSteps = 3;
 
-struct Case {
+struct PipelineCase {
   ScheduleKind kind;
   int ranks, micro_batches, chunks;
   LossKind loss;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<PipelineCase> pipeline_cases() {
+  std::vector<PipelineCase> all;
   for (const ScheduleKind kind : schedule_kinds())
     for (const int ranks : {1, 2, 4})
       for (const int micro_batches : {1, 4, 8})
@@ -33,7 +33,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string pipeline_name(const ::testing::TestParamInfo<PipelineCase>& info) {
   std::string kind(to_string(info.param.kind));
   std::replace(kind.begin(), kind.end(), '-', '_');
   return fmt::format("k{}_p{}_m{}_v{}_{}", kind, info.param.ranks, info.param.micro_batches, info.param.chunks,
@@ -60,8 +60,8 @@ std::vector<T> layer_of(const std::vector<T>& all, const ParameterLayout& layout
   return {all.begin() + slice.begin, all.begin() + slice.end};
 }
 
-/// `kSteps` steps of the rank on the schedule; its layers go into `outcome`.
-void run_rank(const Case& c, const PipelineSchedule& schedule, JobDevices& job, size_t r, const JobData& data,
+/// `kPipelineSteps` steps of the rank on the schedule; its layers go into `outcome`.
+void run_rank(const PipelineCase& c, const PipelineSchedule& schedule, JobDevices& job, size_t r, const JobData& data,
               int64_t rows, Outcome& outcome) {
   Device& device = *job.devices[r];
   device.bind_thread();
@@ -82,7 +82,7 @@ void run_rank(const Case& c, const PipelineSchedule& schedule, JobDevices& job, 
     optimizers.push_back(
         make_optimizer(Hyper{}, device, *job.ops[r], runner.model(s), {{0, runner.model(s).layout().num_floats}}));
   for (auto& optimizer : optimizers) optimizer->reset(stream);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kPipelineSteps; ++step) {
     runner.enqueue_gradients(features->as<float>(), targets->as<float>());
     for (size_t s = 0; s < runner.num_stages(); ++s) {
       Model& model = runner.model(s);
@@ -94,7 +94,7 @@ void run_rank(const Case& c, const PipelineSchedule& schedule, JobDevices& job, 
       }
       optimizers[s]->update(stream, 0, model.layout().num_floats);
       job.ops[r]->elementwise().increment(stream, model.step_counter());
-      if (step + 1 < kSteps) continue;
+      if (step + 1 < kPipelineSteps) continue;
       const std::vector<float> parameters = read(device, stream, model.params(), floats);
       for (size_t i = range.first; i < range.last; ++i) outcome.parameters[i] = layer_of(parameters, model.layout(), i);
     }
@@ -105,7 +105,7 @@ void run_rank(const Case& c, const PipelineSchedule& schedule, JobDevices& job, 
   runner.synchronize();
 }
 
-Outcome run_pipeline(const Case& c, const JobData& data, int64_t rows) {
+Outcome run_pipeline(const PipelineCase& c, const JobData& data, int64_t rows) {
   const PipelineSchedule schedule = make_schedule(c.kind, c.ranks, c.micro_batches, c.chunks);
   JobDevices job = cpu_job_devices(c.ranks);
   Outcome outcome;
@@ -119,18 +119,18 @@ Outcome run_pipeline(const Case& c, const JobData& data, int64_t rows) {
   return outcome;
 }
 
-class Pipeline : public ::testing::TestWithParam<Case> {};
+class Pipeline : public ::testing::TestWithParam<PipelineCase> {};
 
 TEST_P(Pipeline, EqualsOneDeviceInFloat64) {
-  const Case& c = GetParam();
-  constexpr int64_t kRows = 35;  // micro-batches of different sizes
+  const PipelineCase& c = GetParam();
+  constexpr int64_t kPipelineRows = 35;  // micro-batches of different sizes
   const ModelSpec spec = deep_model(c.loss);
-  const JobData data = random_data(spec, kRows, 3);
-  const Outcome outcome = run_pipeline(c, data, kRows);
+  const JobData data = random_data(spec, kPipelineRows, 3);
+  const Outcome outcome = run_pipeline(c, data, kPipelineRows);
   ReferenceMlp reference(spec, Hyper{}, 11);
   const ParameterLayout layout = make_layout(spec);
-  for (int step = 0; step < kSteps; ++step) {
-    const double loss = reference.gradients(data.features, data.targets, kRows, true);
+  for (int step = 0; step < kPipelineSteps; ++step) {
+    const double loss = reference.gradients(data.features, data.targets, kPipelineRows, true);
     EXPECT_NEAR(outcome.losses[static_cast<size_t>(step)], loss, 1e-5 * std::max(1.0, loss)) << "step " << step;
     for (size_t i = 0; step == 0 && i < spec.layers.size(); ++i)
       EXPECT_LT(relative_error(outcome.gradients[i], layer_of(reference.grads(), layout, i), 0), 1e-5) << "layer " << i;
@@ -140,17 +140,17 @@ TEST_P(Pipeline, EqualsOneDeviceInFloat64) {
     EXPECT_LT(relative_error(outcome.parameters[i], layer_of(reference.params(), layout, i), 0), 1e-4) << "layer " << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, ::testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, ::testing::ValuesIn(pipeline_cases()), pipeline_name);
 
 // Micro-batches are summed in their order under every schedule: the division into stages changes no bit.
 TEST(PipelineBits, DoNotDependOnTheScheduleOrTheNumberOfRanks) {
-  constexpr int64_t kRows = 32;
-  const JobData data = random_data(deep_model(LossKind::mse), kRows, 5);
-  const Outcome one = run_pipeline({ScheduleKind::one_f_one_b, 1, 8, 1, LossKind::mse}, data, kRows);
+  constexpr int64_t kPipelineRows = 32;
+  const JobData data = random_data(deep_model(LossKind::mse), kPipelineRows, 5);
+  const Outcome one = run_pipeline({ScheduleKind::one_f_one_b, 1, 8, 1, LossKind::mse}, data, kPipelineRows);
   for (const ScheduleKind kind : schedule_kinds())
     for (const int ranks : {2, 4}) {
       const int chunks = kind == ScheduleKind::interleaved || kind == ScheduleKind::zb_v ? 2 : 1;
-      const Outcome several = run_pipeline({kind, ranks, 8, chunks, LossKind::mse}, data, kRows);
+      const Outcome several = run_pipeline({kind, ranks, 8, chunks, LossKind::mse}, data, kPipelineRows);
       EXPECT_EQ(several.losses, one.losses) << to_string(kind) << " on " << ranks;
       EXPECT_EQ(several.parameters, one.parameters) << to_string(kind) << " on " << ranks;
     }

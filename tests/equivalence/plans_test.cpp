@@ -16,8 +16,8 @@
 namespace amdahl::test {
 namespace {
 
-constexpr int64_t kRows = 24;  // for batch normalisation divisible by every number of micro-batches that is tested
-constexpr int kSteps = 10;
+constexpr int64_t kPlanRows = 24;  // for batch normalisation divisible by every number of micro-batches that is tested
+constexpr int kPlanSteps = 10;
 // float32 against float64: a few hundred roundings of 6e-8 each, and ten steps of them.
 constexpr double kLossTolerance = 5e-6, kGradientTolerance = 1e-5, kWeightTolerance = 5e-5;
 
@@ -57,7 +57,7 @@ TrainerOptions plan_options(const ModelSpec& model, const ParallelPlan& plan) {
   TrainerOptions options;
   options.model = model;
   options.plan = plan;
-  options.plan.global_batch = kRows;
+  options.plan.global_batch = kPlanRows;
   options.plan.bucket_bytes = 6000;  // several buckets
   options.hyper.learning_rate = 1e-2f;
   // Some gradients are zero in exact arithmetic (the bias of attention's keys): Adam would amplify their rounding.
@@ -72,7 +72,7 @@ TrainerOptions plan_options(const ModelSpec& model, const ParallelPlan& plan) {
 int64_t parts_of(const ModelSpec& model, const ParallelPlan& plan) {
   if (!normalises_batches(model)) return 1;
   const int64_t parts = plan.mesh.dp * plan.accumulate;
-  return kRows % parts == 0 ? parts : 0;
+  return kPlanRows % parts == 0 ? parts : 0;
 }
 
 const PlanReference& reference_of(const SmallModel& small, const JobData& data, int64_t parts) {
@@ -80,7 +80,7 @@ const PlanReference& reference_of(const SmallModel& small, const JobData& data, 
   const auto [found, added] = references.try_emplace({small.name, parts});
   if (added) {
     ParallelPlan plan;
-    found->second = reference_run(plan_options(small.spec, plan), data, kSteps, parts);
+    found->second = reference_run(plan_options(small.spec, plan), data, kPlanSteps, parts);
   }
   return found->second;
 }
@@ -89,11 +89,11 @@ const PlanReference& reference_of(const SmallModel& small, const JobData& data, 
 void expect_equal_to_one_device(const SmallModel& small, const ParallelPlan& plan, const std::string& text) {
   const int64_t parts = parts_of(small.spec, plan);
   if (parts == 0) return;
-  const JobData data = random_data(small.spec, kRows, 11);
+  const JobData data = random_data(small.spec, kPlanRows, 11);
   const PlanReference& reference = reference_of(small, data, parts);
   const TrainerOptions options = plan_options(small.spec, plan);
-  const PlanResult result = run_plan(options, data, kSteps);
-  for (int step = 0; step < kSteps; ++step)
+  const PlanResult result = run_plan(options, data, kPlanSteps);
+  for (int step = 0; step < kPlanSteps; ++step)
     EXPECT_NEAR(result.losses[static_cast<size_t>(step)], reference.losses[static_cast<size_t>(step)],
                 kLossTolerance * std::max(1.0, reference.losses[static_cast<size_t>(step)]))
         << text << ", step " << step;
@@ -109,9 +109,10 @@ void expect_equal_to_one_device(const SmallModel& small, const ParallelPlan& pla
 
 std::vector<ParallelPlan> plans_of(const ModelSpec& model, int devices) {
   std::vector<ParallelPlan> plans = enumerate_plans(
-      model, {.num_devices = devices, .global_batch = kRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
+      model,
+      {.num_devices = devices, .global_batch = kPlanRows, .micro_batches_per_rank = {1, 2}, .all_schedules = true});
   // Fields whose code does not depend on the schedule.
-  PlanQuery query{.num_devices = devices, .global_batch = kRows, .all_zero_stages = true, .with_sequence = true};
+  PlanQuery query{.num_devices = devices, .global_batch = kPlanRows, .all_zero_stages = true, .with_sequence = true};
   query.options.accumulate = 2;
   for (const ParallelPlan& plan : enumerate_plans(model, query)) {
     const int stage = zero_stage(plan.strategy);
@@ -147,7 +148,7 @@ TEST(PlansWithShares, EqualOneDeviceInFloat64) {
   for (const SmallModel& small : plan_models())
     for (const char* text : {"dp2.pp2,m2,shares=3:1", "dp2.tp2,shares=2:1,zero1", "dp2.tp2.pp2,m2,shares=5:3"}) {
       ParallelPlan plan = parse_plan(text);
-      plan.global_batch = kRows;
+      plan.global_batch = kPlanRows;
       if (normalises_batches(small.spec) || !plan_feasible(plan, small.spec).ok) continue;
       expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, text));
     }
@@ -160,7 +161,7 @@ TEST(ZeroWithDividedBackward, EqualsOneDeviceInFloat64) {
     for (const char* text : {"dp2.pp2,m2,zb-h1,zero3", "dp2.pp2,m3,zb-v,zero3", "dp3.pp2,m4,zb-h1,zero2",
                              "dp2.pp2,m4,zb-v,zero2,no-overlap", "dp2.tp2.pp2,m2,zb-h1,sp,zero3,recompute=block"}) {
       ParallelPlan plan = parse_plan(text);
-      plan.global_batch = kRows;
+      plan.global_batch = kPlanRows;
       if (!plan_feasible(plan, small.spec).ok) continue;
       tested += parts_of(small.spec, plan) > 0;
       expect_equal_to_one_device(small, plan, fmt::format("{} under {}", small.name, text));
@@ -175,11 +176,11 @@ TEST(ReusedCommunicators, GiveTheBitsOfNewOnes) {
   for (const char* text : {"dp2.tp2", "dp2.pp2,m2,zero1", "tp2.pp2,m2", "dp4,zero3", "dp2.tp2"})
     for (const SmallModel& small : plan_models()) {
       ParallelPlan plan = parse_plan(text);
-      plan.global_batch = kRows;
+      plan.global_batch = kPlanRows;
       if (!plan_feasible(plan, small.spec).ok) continue;
       ++tested;
       const TrainerOptions options = plan_options(small.spec, plan);
-      const JobData data = random_data(small.spec, kRows, 11);
+      const JobData data = random_data(small.spec, kPlanRows, 11);
       const PlanResult reused = run_plan(job, options, data, 2), fresh = run_plan(options, data, 2);
       EXPECT_EQ(reused.losses, fresh.losses) << small.name << " under " << text;
       EXPECT_EQ(reused.parameters, fresh.parameters) << small.name << " under " << text;
@@ -194,7 +195,7 @@ TEST(RandomPlans, EqualOneDeviceInFloat64) {
   std::vector<SmallModel> models = plan_models();
   for (int tried = 0, found = 0; found < kPlans && tried < 100000; ++tried) {
     const SmallModel& small = pick(models);
-    const ParallelPlan plan = draw_plan(random, 8, kRows);
+    const ParallelPlan plan = draw_plan(random, 8, kPlanRows);
     if (!plan_feasible(plan, small.spec).ok || parts_of(small.spec, plan) == 0) continue;
     ++found;
     expect_equal_to_one_device(small, plan,

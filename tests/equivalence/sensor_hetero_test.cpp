@@ -15,9 +15,9 @@
 namespace amdahl::test {
 namespace {
 
-constexpr double kTimeout = 30;
+constexpr double kHeteroTimeout = 30;
 
-struct Case {
+struct HeteroCase {
   std::string name;
   SensorJob job;
   PartsMeet meet;
@@ -44,8 +44,8 @@ SensorJob stream_job(SensorOperation operation, DType type) {
   return job;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<HeteroCase> hetero_cases() {
+  std::vector<HeteroCase> all;
   for (const PartsMeet meet : {PartsMeet::host, PartsMeet::communicator}) {
     const std::string where = meet == PartsMeet::host ? "host" : "communicator";
     for (const VoxelMode mode :
@@ -66,10 +66,10 @@ struct Results {
 };
 
 /// Shares change between calls of the same object, as under the policy that refreshes them.
-Results results_of(const Case& c, const std::vector<double>& weights) {
+Results results_of(const HeteroCase& c, const std::vector<double>& weights) {
   const int world = static_cast<int>(weights.size());
   const auto devices = make_cpu_devices(world);
-  const auto comms = make_inproc_communicators(world, kTimeout);
+  const auto comms = make_inproc_communicators(world, kHeteroTimeout);
   std::vector<ItemRange> ranges = split_by_weight(c.job.num_items, weights);
   const std::vector<ItemRange> reversed = split_by_weight(c.job.num_items, {weights.rbegin(), weights.rend()});
   HostResult host(c.job, c.meet, world);
@@ -82,7 +82,7 @@ Results results_of(const Case& c, const std::vector<double>& weights) {
         RankContext context{rank, world, *devices[i], *ops, *comms[i]};
         const std::unique_ptr<SensorOps> sensor =
             limit_speed(*devices[i], make_cpu_sensor_ops(*devices[i]), rank == 1 ? 0.4 : 1.0);
-        SensorPart part(context, *sensor, make_cpu_transfer, c.job, c.meet, host, kTimeout);
+        SensorPart part(context, *sensor, make_cpu_transfer, c.job, c.meet, host, kHeteroTimeout);
         part.sample(ranges[i], 2);
         const std::vector<char> shared = part.result(ranges[i]), again = part.result(reversed[i]);
         if (rank != 0) {
@@ -97,7 +97,7 @@ Results results_of(const Case& c, const std::vector<double>& weights) {
   return results;
 }
 
-void expect_result(const Case& c, const std::vector<char>& got, const std::vector<char>& one) {
+void expect_result(const HeteroCase& c, const std::vector<char>& got, const std::vector<char>& one) {
   ASSERT_EQ(got.size(), one.size());
   ASSERT_FALSE(got.empty());
   EXPECT_EQ(check_output(c.job, {0, c.job.num_items}, got.data()).fault, "");
@@ -105,12 +105,12 @@ void expect_result(const Case& c, const std::vector<char>& got, const std::vecto
   EXPECT_EQ(std::memcmp(got.data(), one.data(), one.size()), 0);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string hetero_name(const ::testing::TestParamInfo<HeteroCase>& info) { return info.param.name; }
 
-class SensorShares : public ::testing::TestWithParam<Case> {};
+class SensorShares : public ::testing::TestWithParam<HeteroCase> {};
 
 TEST_P(SensorShares, GiveOneDevicesResult) {
-  const Case& c = GetParam();
+  const HeteroCase& c = GetParam();
   for (const std::vector<double>& weights : std::vector<std::vector<double>>{
            {1, 1}, {0.9, 0.1}, {0, 1}, {1, 0}, {1, 1, 1}, {5, 0, 2}, {0, 0, 1}, {1, 2, 3, 4}, {0, 1, 0, 0}}) {
     SCOPED_TRACE(fmt::format("{} shares, the first {}", weights.size(), weights.front()));
@@ -120,7 +120,7 @@ TEST_P(SensorShares, GiveOneDevicesResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Jobs, SensorShares, ::testing::ValuesIn(hetero_cases()), hetero_name);
 
 }  // namespace
 }  // namespace amdahl::test

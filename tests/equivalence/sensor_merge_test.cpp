@@ -17,7 +17,7 @@ namespace amdahl::test {
 namespace {
 
 constexpr int64_t kFeatures = 3;
-constexpr double kTimeout = 20;
+constexpr double kMergeTimeout = 20;
 enum class Values { normal, signed_zeros, large_and_small };
 
 struct Cloud {
@@ -50,14 +50,14 @@ Cloud random_cloud(int64_t num_points, Values values) {
   return cloud;
 }
 
-struct Case {
+struct MergeCase {
   VoxelMode mode;
   bool deterministic;
   MergeMethod method;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<MergeCase> merge_cases() {
+  std::vector<MergeCase> all;
   for (const MergeMethod method : {MergeMethod::collective, MergeMethod::bitmask, MergeMethod::bytes})
     for (const VoxelMode mode :
          {VoxelMode::count, VoxelMode::occupancy, VoxelMode::bitmask, VoxelMode::mean, VoxelMode::max})
@@ -67,13 +67,13 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string merge_name(const ::testing::TestParamInfo<MergeCase>& info) {
+  const MergeCase& c = info.param;
   return fmt::format("{}{}_{}", to_string(c.mode), c.deterministic ? "_deterministic" : "", to_string(c.method));
 }
 
 /// The grid that rank `rank` ends with.
-std::vector<char> grid_of(const Case& c, const Cloud& cloud, ItemRange range, Device& device, Communicator& comm,
+std::vector<char> grid_of(const MergeCase& c, const Cloud& cloud, ItemRange range, Device& device, Communicator& comm,
                           MergeMethod method) {
   const std::unique_ptr<Stream> stream = device.make_stream("sensor");
   const std::unique_ptr<SensorOps> ops = make_cpu_sensor_ops(device);
@@ -96,10 +96,11 @@ std::vector<char> grid_of(const Case& c, const Cloud& cloud, ItemRange range, De
   return output;
 }
 
-std::vector<std::vector<char>> merged_grids(const Case& c, const Cloud& cloud, const std::vector<ItemRange>& split) {
+std::vector<std::vector<char>> merged_grids(const MergeCase& c, const Cloud& cloud,
+                                            const std::vector<ItemRange>& split) {
   const int world = static_cast<int>(split.size());
   const auto devices = make_cpu_devices(world);
-  const auto comms = make_inproc_communicators(world, kTimeout);
+  const auto comms = make_inproc_communicators(world, kMergeTimeout);
   std::vector<std::vector<char>> grids(split.size());
   run_rank_threads(
       world,
@@ -113,7 +114,7 @@ std::vector<std::vector<char>> merged_grids(const Case& c, const Cloud& cloud, c
   return grids;
 }
 
-std::vector<char> one_device_grid(const Case& c, const Cloud& cloud) {
+std::vector<char> one_device_grid(const MergeCase& c, const Cloud& cloud) {
   const auto devices = make_cpu_devices(1);
   const auto comm = make_lone_communicator(*devices.front());
   return grid_of(c, cloud, {0, cloud.num_points()}, *devices.front(), *comm, MergeMethod::none);
@@ -124,7 +125,7 @@ std::vector<std::vector<double>> splits() {
           {0, 0, 1}, {5, 0, 2}, {1, 1, 1, 1}, {0, 1, 0, 1}, {1, 2, 3, 4}, {0, 0, 0, 1}};
 }
 
-void expect_grid(const Case& c, const std::vector<char>& merged, const std::vector<char>& single) {
+void expect_grid(const MergeCase& c, const std::vector<char>& merged, const std::vector<char>& single) {
   ASSERT_EQ(merged.size(), single.size());
   if (c.mode != VoxelMode::mean || c.deterministic) {
     EXPECT_EQ(std::memcmp(merged.data(), single.data(), single.size()), 0);
@@ -159,10 +160,10 @@ TEST(SensorMergeZeros, HaveOneSignInTheGrid) {
   EXPECT_EQ(std::count(single.begin(), single.end(), '\0'), std::ssize(single)) << "a zero with a sign";
 }
 
-class SensorMerge : public ::testing::TestWithParam<Case> {};
+class SensorMerge : public ::testing::TestWithParam<MergeCase> {};
 
 TEST_P(SensorMerge, EqualsOneDevice) {
-  const Case& c = GetParam();
+  const MergeCase& c = GetParam();
   for (const int64_t num_points : {0, 1, 3, 2000})
     for (const Values values : {Values::normal, Values::signed_zeros, Values::large_and_small}) {
       const bool inexact = c.mode == VoxelMode::mean && !c.deterministic;
@@ -179,14 +180,14 @@ TEST_P(SensorMerge, EqualsOneDevice) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, SensorMerge, ::testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Modes, SensorMerge, ::testing::ValuesIn(merge_cases()), merge_name);
 
 /// Voxels of more points than a byte holds, in every rank or in one alone.
 TEST(SensorMerges, CountsBeyondBytes) {
   Cloud cloud = random_cloud(6000, Values::normal);
   for (size_t i = 0; i < cloud.points.size(); ++i)
     if (i / 3 % 3 == 0 || i / 3 < 1000) cloud.points[i] = i / 3 % 2 == 0 ? 0.1f : -0.3f;
-  const Case c{VoxelMode::count, false, MergeMethod::bytes};
+  const MergeCase c{VoxelMode::count, false, MergeMethod::bytes};
   const std::vector<char> single = one_device_grid(c, cloud);
   for (const std::vector<double>& weights : splits()) {
     SCOPED_TRACE(fmt::format("{} devices, first share {}", weights.size(), weights.front()));
@@ -209,13 +210,13 @@ TEST(SensorMerges, GridsThatCannotBeMergedSoAreRefused) {
   EXPECT_FALSE(can_merge(VoxelMode::max, MergeMethod::bitmask).ok);
   EXPECT_FALSE(can_merge(VoxelMode::bitmask, MergeMethod::collective).ok);
   EXPECT_FALSE(can_merge(VoxelMode::occupancy, MergeMethod::bytes).ok);
-  const Case count{VoxelMode::count, false, MergeMethod::bitmask};
+  const MergeCase count{VoxelMode::count, false, MergeMethod::bitmask};
   EXPECT_THROW(merged_grids(count, random_cloud(10, Values::normal), split_evenly(10, 2)), Error);
-  for (const Case& c : cases()) EXPECT_TRUE(can_merge(c.mode, best_merge(c.mode)).ok);
+  for (const MergeCase& c : merge_cases()) EXPECT_TRUE(can_merge(c.mode, best_merge(c.mode)).ok);
 }
 
 TEST(SensorMerges, WithoutAMergeEachDeviceKeepsItsOwnGrid) {
-  const Case c{VoxelMode::count, false, MergeMethod::none};
+  const MergeCase c{VoxelMode::count, false, MergeMethod::none};
   const Cloud cloud = random_cloud(100, Values::normal);
   const auto grids = merged_grids(c, cloud, {{0, 40}, {40, 100}});
   EXPECT_NE(grids[0], grids[1]);

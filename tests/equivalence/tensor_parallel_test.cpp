@@ -14,8 +14,8 @@
 namespace amdahl::test {
 namespace {
 
-constexpr int kSteps = 3;
-constexpr int64_t kRows = 29;
+constexpr int kTensorSteps = 3;
+constexpr int64_t kTensorRows = 29;
 
 /// `layers` layers of odd widths with dropout, some without bias.
 ModelSpec model_of(LossKind loss, int layers) {
@@ -71,18 +71,18 @@ Outcome run(const ModelSpec& spec, int ranks, int micro_batches, const JobData& 
         const auto wait = [&] { stream->synchronize(Deadline::after_seconds(20)); };
         Model model(
             spec, device, *job.ops[r],
-            tensor_parallel(spec, {device, *job.ops[r], *job.communicators[r]}, {.max_rows = kRows, .seed = 11}));
+            tensor_parallel(spec, {device, *job.ops[r], *job.communicators[r]}, {.max_rows = kTensorRows, .seed = 11}));
         model.initialise(*stream, Deadline::after_seconds(20));
         const auto optimizer = make_optimizer(Hyper{}, device, *job.ops[r], model, {{0, model.layout().num_floats}});
         optimizer->reset(*stream);
         std::vector<float> own(static_cast<size_t>(model.layout().num_floats));
         job.communicators[r]->reset_traffic();
-        for (int step = 0; step < kSteps; ++step) {
+        for (int step = 0; step < kTensorSteps; ++step) {
           for (int micro = 0; micro < micro_batches; ++micro) {
-            const RowRange rows = even_share(kRows, micro_batches, micro);
+            const RowRange rows = even_share(kTensorRows, micro_batches, micro);
             const BatchView batch{data.features.data() + rows.begin * spec.input_width,
                                   data.targets.data() + rows.begin * spec.target_width(), rows.rows(), rows.begin,
-                                  kRows};
+                                  kTensorRows};
             model.forward(*stream, batch, true);
             model.loss(*stream, batch, micro > 0);
             model.backward(*stream, batch, micro > 0, {});
@@ -118,11 +118,11 @@ TEST_P(TensorParallel, EqualsOneDeviceInFloat64) {
   const auto [ranks, layers, micro_batches, loss_kind] = GetParam();
   const ModelSpec spec = model_of(loss_kind, layers);
   ASSERT_TRUE(tensor_feasible(spec, ranks).ok);
-  const JobData data = random_data(spec, kRows, 3);
+  const JobData data = random_data(spec, kTensorRows, 3);
   const Outcome outcome = run(spec, ranks, micro_batches, data);
   ReferenceMlp reference(spec, Hyper{}, 11);
-  for (int step = 0; step < kSteps; ++step) {
-    const double loss = reference.gradients(data.features, data.targets, kRows, true);
+  for (int step = 0; step < kTensorSteps; ++step) {
+    const double loss = reference.gradients(data.features, data.targets, kTensorRows, true);
     for (const auto& losses : outcome.losses) {
       EXPECT_NEAR(losses[static_cast<size_t>(step)], loss, 1e-5 * std::max(1.0, loss)) << "step " << step;
       EXPECT_EQ(losses, outcome.losses.front());
@@ -135,7 +135,7 @@ TEST_P(TensorParallel, EqualsOneDeviceInFloat64) {
   EXPECT_LT(relative_error(outcome.parameters, reference.params(), 0), 1e-4);
   int64_t bytes = 0;
   for (int micro = 0; micro < micro_batches; ++micro)
-    bytes += tensor_traffic_bytes(spec, ranks, even_share(kRows, micro_batches, micro).rows());
+    bytes += tensor_traffic_bytes(spec, ranks, even_share(kTensorRows, micro_batches, micro).rows());
   for (const size_t counted : outcome.comm_bytes) EXPECT_EQ(static_cast<int64_t>(counted), bytes);
 }
 

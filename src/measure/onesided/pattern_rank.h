@@ -8,7 +8,7 @@
 #include "device/cpu_stream.h"
 #include "symmetric/cpu_team.h"
 #include "symmetric/symmetric_heap.h"
-#include "train/trainer.h"
+#include "parallel/rank_context.h"
 
 namespace amdahl {
 

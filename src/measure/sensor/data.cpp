@@ -74,10 +74,10 @@ void lidar_point(const SensorJob& job, int64_t item, const float* extent, bool i
 }
 
 /// Where points are drawn from, in extents of the grid.
-struct Span {
+struct PointSpan {
   float from, to;
 };
-Span span_of(PointDistribution distribution) {
+PointSpan span_of(PointDistribution distribution) {
   if (distribution == PointDistribution::corner) return {0, 0.5f};
   // [-20, 20] for a grid of 128 voxels of 0.1 from -10 on: 0.32 of each axis is inside.
   if (distribution == PointDistribution::readme) return {-0.78125f, 2.34375f};
@@ -90,7 +90,7 @@ void fill_point(const SensorJob& job, int64_t item, float* point) {
   const bool in_order = job.distribution == PointDistribution::scan;
   if (in_order || job.distribution == PointDistribution::clusters)
     return lidar_point(job, item, extent, in_order, point);
-  const Span span = span_of(job.distribution);
+  const PointSpan span = span_of(job.distribution);
   const Philox4 bits = draw(job, item, 0, kPoint);
   for (size_t axis = 0; axis < 3; ++axis)
     point[axis] =

@@ -9,7 +9,7 @@
 #include "measure/sampling/call_queue.h"
 #include "measure/sensor/workload.h"
 #include "sensor/host_merge.h"
-#include "train/trainer.h"
+#include "parallel/rank_context.h"
 
 namespace amdahl {
 

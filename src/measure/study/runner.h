@@ -11,6 +11,7 @@
 #include "amdahl/trace.h"
 #include "measure/fleet.h"
 #include "train/dataset.h"
+#include "train/trainer.h"
 
 namespace amdahl {
 

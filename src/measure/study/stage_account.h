@@ -6,7 +6,7 @@
 
 #include "comm/communicator.h"
 #include "parallel/pipeline/stage_stamps.h"
-#include "train/trainer.h"
+#include "parallel/rank_context.h"
 
 namespace amdahl {
 

@@ -5,7 +5,7 @@
 
 #include "device/cpu_device.h"
 #include "lab/backends.h"
-#include "lab/local_fleet.h"
+#include "measure/local_fleet.h"
 #include "measure/study/cell_memory.h"
 #include "small_job.h"
 

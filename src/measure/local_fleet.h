@@ -1,8 +1,10 @@
 // Fleets: ranks as threads of this process, or this process as one rank of a launched job.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "amdahl/engine.h"
 #include "comm/job_facts.h"
@@ -25,6 +27,8 @@ struct FleetParts {
   std::vector<std::unique_ptr<Device>> devices;
   std::function<std::unique_ptr<Ops>(Device&)> make_ops;
   FleetNeeds needs = FleetNeeds::math;
+  /// Called with the run folder (record_flights) and the error that ends a run; must not throw. May be empty.
+  std::function<void(const std::string& run_dir, const Error& error)> on_failure;
 };
 
 /// All ranks are threads of this process.

@@ -1,13 +1,14 @@
-#include "lab/local_fleet.h"
+#include "measure/local_fleet.h"
 
 #include <fmt/format.h>
 
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "comm/flight_recorder.h"
-#include "lab/failure_watch.h"
+#include "spec/failure.h"
 
 namespace amdahl {
 namespace {
@@ -29,8 +30,8 @@ std::vector<int> ranks_from_zero(size_t count) {
 }
 
 /// Out of memory in one cell does not end the run.
-void leave_failure_of(const std::string& run_dir, const Error& error) {
-  if (error.cause() != Cause::out_of_memory) leave_failure(run_dir, error);
+void leave_failure_of(const FleetParts& parts, const std::string& run_dir, const Error& error) {
+  if (parts.on_failure && error.cause() != Cause::out_of_memory) parts.on_failure(run_dir, error);
 }
 
 /// The folder of a run's flight recorders. The root recreates it: old contents belong to an earlier run.
@@ -108,7 +109,7 @@ class ThreadFleet final : public Fleet {
           });
     } catch (const Error& error) {
       retire(num_devices);
-      leave_failure_of(run_dir_, error);
+      leave_failure_of(parts_, run_dir_, error);
       throw;
     } catch (...) {
       retire(num_devices);
@@ -181,8 +182,8 @@ class ProcessFleet final : public Fleet {
     flights_->keep_in(flight_folder(run_dir, false));
     run_dir_ = run_dir;
     if (on_fatal_)
-      store_->set_failure_handler([run_dir, on_fatal = on_fatal_](const Error& error) {
-        leave_failure(run_dir, error);
+      store_->set_failure_handler([run_dir, leave = parts_.on_failure, on_fatal = on_fatal_](const Error& error) {
+        if (leave) leave(run_dir, error);
         on_fatal(error);
       });
     return run_dir;
@@ -193,7 +194,7 @@ class ProcessFleet final : public Fleet {
       if (launch_.rank < num_devices) run_here(num_devices, fn);
     } catch (const Error& error) {
       const Error named = error.rank() >= 0 ? error : error.with_rank(launch_.rank);
-      leave_failure_of(run_dir_, named);  // while the other ranks still exist
+      leave_failure_of(parts_, run_dir_, named);  // while the other ranks still exist
       store_->report_failure(named);
       throw named;
     }

@@ -251,7 +251,7 @@ TEST(ReportMarkdown, MatchesTheGoldenFile) {
   const std::string report = study_markdown(summarise_study(test::sample_study()));
   std::filesystem::create_directories(AMDAHL_BINARY_DIR "/test-output");
   std::ofstream(AMDAHL_BINARY_DIR "/test-output/study_report.md", std::ios::binary) << report;
-  std::ifstream file(AMDAHL_SOURCE_DIR "/tests/unit/golden/study_report.md", std::ios::binary);
+  std::ifstream file(AMDAHL_SOURCE_DIR "/tests/unit/report/golden/study_report.md", std::ios::binary);
   ASSERT_TRUE(file.good()) << "the golden file is missing";
   std::stringstream golden;
   golden << file.rdbuf();

@@ -1,5 +1,5 @@
 // Fleets: one device needs no communicator of its backend, and a stop ends the waits of every rank.
-#include "lab/local_fleet.h"
+#include "measure/local_fleet.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "device/cpu_stream.h"
 #include "forwarding_communicator.h"
 #include "lab/backends.h"
-#include "lab/local_fleet.h"
+#include "measure/local_fleet.h"
 #include "measure/study/runner.h"
 #include "measure/training/train_run.h"
 #include "small_job.h"

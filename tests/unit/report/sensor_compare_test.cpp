@@ -391,8 +391,8 @@ TEST(SensorCompareGolden, TextAndMarkdown) {
   prices.as_of = "2026-01-02";
   const SensorComparison c = compare_sensors(sides, {prices, false, {}});
   const std::string text = sensor_compare_text(c);
-  expect_golden(text, "sensor_compare.txt", "tests/unit/golden/sensor_compare.txt");
-  expect_golden(sensor_compare_markdown(c), "sensor_compare.md", "tests/unit/golden/sensor_compare.md");
+  expect_golden(text, "sensor_compare.txt", "tests/unit/report/golden/sensor_compare.txt");
+  expect_golden(sensor_compare_markdown(c), "sensor_compare.md", "tests/unit/report/golden/sensor_compare.md");
   for (const char letter : text) EXPECT_LT(static_cast<unsigned char>(letter), 0x80);
 }
 
