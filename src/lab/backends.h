@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "amdahl/amdahl.h"
-#include "measure/local_fleet.h"
 #include "measure/fleet.h"
 #include "measure/links/bench.h"
+#include "measure/local_fleet.h"
 #include "sensor/sensor_ops.h"
 
 namespace amdahl {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "device/cpu_stream.h"
+#include "parallel/rank_context.h"
 #include "symmetric/cpu_team.h"
 #include "symmetric/symmetric_heap.h"
-#include "parallel/rank_context.h"
 
 namespace amdahl {
 

@@ -8,8 +8,8 @@
 
 #include "measure/sampling/call_queue.h"
 #include "measure/sensor/workload.h"
-#include "sensor/host_merge.h"
 #include "parallel/rank_context.h"
+#include "sensor/host_merge.h"
 
 namespace amdahl {
 
