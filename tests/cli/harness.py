@@ -19,7 +19,9 @@ DIGITS = SOURCE / "data" / "digits.csv"
 SKIPPED = 77
 LAUNCHERS = ("AMDAHL_", "OMPI_", "PMI_", "PMIX_", "MPI_LOCAL", "SLURM_", "TORCHELASTIC_")
 TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS) and k not in TORCHRUN}
+FAULT = "AMDAHL_FAULT"  # of a build with planted faults (tests/mutations)
+ENVIRONMENT = {k: v for k, v in os.environ.items()
+               if k == FAULT or (not k.startswith(LAUNCHERS) and k not in TORCHRUN)}
 ERROR_LINE = re.compile(r"^error\[[a-z-]+\]: .*$", re.MULTILINE)
 
 # A study of two cells that takes about a tenth of a second.
