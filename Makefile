@@ -21,7 +21,7 @@ CONFIGURE = mkdir -p build && { cmake --preset $(1) -DAMDAHL_TESTS=$(2) $(CMAKE_
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build clean format format-check lint asan tsan fuzz
+.PHONY: help demo test build clean format format-check lint lint-all asan tsan fuzz
 
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -70,12 +70,14 @@ format-check:  ## fail when a tracked C++ file is not in the project's style
 	@scripts/install_deps.sh ci
 	@$(CLANG_FORMAT) --dry-run --Werror $(CXX_FILES)
 
-lint:  ## clang-tidy over src/*.cpp; findings are errors (LINT_SECONDS caps the time)
+lint:  ## clang-tidy over what a change touches and what includes it; findings are errors (LINT_SECONDS caps the time)
+lint-all:  ## clang-tidy over every source, without a limit of time
+lint lint-all:
 	@scripts/install_deps.sh build test ci
 	@mkdir -p build && cmake --preset release -B build/lint -DAMDAHL_TESTS=OFF -DAMDAHL_UNITY=OFF $(CMAKE_FLAGS) >build/configure-lint.log 2>&1 || \
 	  { cat build/configure-lint.log; exit 1; }
 	@cmake --build build/lint --target amdahl_commit
-	@CLANG_TIDY=$(CLANG_TIDY) JOBS=$(JOBS) scripts/lint.sh build/lint
+	@CLANG_TIDY=$(CLANG_TIDY) JOBS=$(JOBS) scripts/lint.sh build/lint $(if $(filter lint-all,$@),--all)
 
 clean:  ## remove every build folder and what the scripts remembered
 	@rm -rf build .deps/unavailable

@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
 # clang-tidy over the sources of a configured build folder; findings are errors.
 #
-#   scripts/lint.sh BUILD_FOLDER
+#   scripts/lint.sh BUILD_FOLDER [--all]
 #
-# Changed files come first, then the others in an order that differs from commit to commit, until LINT_SECONDS (default
-# 300) are over: every run is bounded and every file gets its turn. It prints how many files it covered.
+# Checks the sources that a change touches, then those that include a header that it touches, nearest first, until
+# LINT_SECONDS (default 240) are over; --all: every source, without a limit. It prints how many files it covered.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-folder=${1:?usage: scripts/lint.sh BUILD_FOLDER}
+folder=${1:?usage: scripts/lint.sh BUILD_FOLDER [--all]}
+which=${2:-changed}
 tidy=${CLANG_TIDY:-clang-tidy-14}
 jobs=${JOBS:-$(nproc)}
-cap_seconds=${LINT_SECONDS:-300}
+cap_seconds=${LINT_SECONDS:-240}
 [ -f "$folder/compile_commands.json" ] || { echo "lint: $folder is not configured (make lint does it)" >&2; exit 3; }
 
-mapfile -t compiled < <(python3 - "$folder/compile_commands.json" <<'PY'
-import json, os, sys
-print("\n".join(sorted({os.path.relpath(e["file"]) for e in json.load(open(sys.argv[1]))})))
-PY
-)
-base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || git rev-parse HEAD)
+# The change: since the branch left its upstream; where that is at the same commit (a clone), of the day before HEAD.
+base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || true)
+if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
+  base=$(git rev-list -1 --before="$(($(git show -s --format=%ct HEAD) - 86400))" HEAD)
+fi
 order=$(mktemp) status=$(mktemp -d)
 trap 'rm -rf "$order" "$status"' EXIT
-{
-  git diff --name-only "$base" -- src
-  git ls-files 'src/*.cpp' 'src/**/*.cpp' | shuf --random-source=<(yes "$(git rev-parse HEAD)")
-} | awk '!seen[$0]++' | grep -Fx -f <(printf '%s\n' "${compiled[@]}") >"$order" || true
+git diff --name-only "${base:-HEAD~1}" -- src include | python3 scripts/lint_order.py "$folder/compile_commands.json" "$which" >"$order"
 total=$(wc -l <"$order")
-[ "$total" -gt 0 ] || { echo "lint: no source of src/ is in $folder/compile_commands.json" >&2; exit 1; }
+if [ "$total" -eq 0 ]; then
+  echo "lint: no source of src/ changed since ${base:0:12}"
+  exit 0
+fi
 
 end=$((SECONDS + cap_seconds))
 export tidy folder status
@@ -37,7 +37,7 @@ run_one() {
 }
 export -f run_one
 while read -r file; do
-  [ "$SECONDS" -ge "$end" ] && break
+  [ "$which" = --all ] || [ "$SECONDS" -lt "$end" ] || break
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
   run_one "$file" &
 done <"$order"
