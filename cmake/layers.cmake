@@ -41,6 +41,7 @@ function(optional_backend layer condition)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES ARG_INCLUDE)
+  list(REMOVE_ITEM ARG_INCLUDE ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})  # as options they would come before the compiler's own
   foreach(source IN LISTS ARG_SOURCES)
     foreach(folder IN LISTS ARG_INCLUDE)
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -isystem ${folder})
