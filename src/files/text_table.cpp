@@ -60,14 +60,17 @@ void tally(const MissingMarkers& markers, FileColumn& column, int64_t line, std:
   (kind_of_number(value) == CellKind::number ? column.numbers : column.non_finite).add(line, field);
 }
 
-/// Words among the numbers of a column that mark missing values: marks without a letter, or few different words beside
-/// many different numbers.
+/// Words among the numbers of a column that mark missing values: marks without a letter, one word beside several
+/// different numbers that are the most, or few words beside many different numbers.
 bool are_markers(const FileColumn& column) {
   if (column.numbers.count == 0 || column.some_words.size() > FileColumn::kFewWords) return false;
   const bool marks = std::all_of(column.some_words.begin(), column.some_words.end(), [](const std::string& word) {
     return std::none_of(word.begin(), word.end(), [](unsigned char c) { return std::isalnum(c); });
   });
-  return marks || column.some_numbers.size() >= FileColumn::kManyNumbers;
+  constexpr size_t kSeveralNumbers = 5;
+  const bool one_word = column.some_words.size() == 1 && column.some_numbers.size() >= kSeveralNumbers &&
+                        column.numbers.count > column.words.count;
+  return marks || one_word || column.some_numbers.size() >= FileColumn::kManyNumbers;
 }
 
 }  // namespace
@@ -144,7 +147,8 @@ ColumnKind decide_kind(FileTable& table, const FileColumn& column) {
     refuse_cell(Cause::data_corrupt, path, column.words.first_line, column,
                 fmt::format("'{}' is not a number, while {} of {} values are", printable(column.words.first_text, 40),
                             numeric, filled),
-                "correct the value; or `missing_values` with what marks a missing one");
+                "correct the value; or `missing_values` with what marks a missing one; or words alone, if it is a "
+                "category");
   if (const ColumnSpelling::Conflict conflict = column.spelling.conflict(); conflict.at)
     refuse_cell(Cause::data_corrupt, path, conflict.at->first_line, column, conflict.what,
                 "write all numbers of the column alike, with a decimal point and no other marks");

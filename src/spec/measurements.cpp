@@ -62,6 +62,10 @@ constexpr FormatRow kFormats[] = {{"nvbandwidth", read_nvbandwidth},
                                   {"multimodal_fusion", read_robocache}};
 
 Measurements read_document(const std::string& text, const std::string& origin) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string::npos && text[begin] != '{' && text[begin] != '[')
+    throw Error(Cause::usage, fmt::format("{} is no run of amdahl, and not valid JSON of a tool", origin),
+                "a run folder, or the JSON of nccl-tests, rccl-tests, nvbandwidth or RoboCache");
   json document;
   try {
     document = parse_document(text, origin, Cause::usage);

@@ -197,6 +197,7 @@ def check_what_is_no_run(case):
         for command in (("report",), ("export", "--csv", "-")):
             case.refused(*USAGE, *command, name, says=["no run of amdahl", "records.jsonl"])
     case.refused(*USAGE, "report", "m.json", says=["m.json is no run folder"])
+    case.refused(*USAGE, "compare", harness.DIGITS, harness.DIGITS, says=["no run of amdahl, and not valid JSON"])
 
 
 def check_an_absent_file_comes_first(case):

@@ -188,6 +188,8 @@ TEST_F(SpelledTables, MarkersOfMissingValuesAreNoCategories) {
       EXPECT_EQ(data.input_width, 1);
       EXPECT_EQ(data.num_rows, 60 - (60 + every - 1) / every);
     }
+  EXPECT_NE(refused("stars,y\n1,1\n2,2\nunknown,3\n3,4\n4,5\n5,6\nunknown,7\n").find("line 4, column 1"),
+            std::string::npos);
   // Words that are categories stay such, and a note says that numbers among them do.
   const Dataset mixed = load_csv(file("floor,y\nground,1\nattic,2\ncellar,3\nmiddle,4\n1,5\n2,6\n"));
   EXPECT_EQ(mixed.input_width, 6);
