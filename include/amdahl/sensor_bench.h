@@ -48,6 +48,7 @@ struct SensorBenchConfig {
   /// sensor_files.h). They define points, features, streams and shapes. A batch with more rows than the file repeats
   /// its rows from the first one.
   std::vector<std::string> inputs;
+  SensorFileOptions file;  // of the inputs that they have an effect on
   /// Input from memory; run_sensor_bench stores the contents of the files here.
   std::shared_ptr<const PointCloud> cloud;
   std::shared_ptr<const std::vector<Trajectories>> tracks;

@@ -18,6 +18,17 @@
 
 namespace amdahl {
 
+/// What the name and the content of a file do not say. An option that has no effect on a file is Error{usage}.
+struct SensorFileOptions {
+  int64_t bin_columns = 0;                  // .bin: numbers of a point; 0: 4, or as many as the name says
+  std::string bin_type;                     // .bin: f32 or f64; empty: f32
+  std::string time_column;                  // table: name of the column of times; empty: found by its name
+  char delimiter = 0;                       // table: 0: detected
+  std::string header = "auto";              // table: whether the first line names the columns: auto, yes, no
+  std::string missing = "refuse";           // table: a sample with a missing value: refuse, drop
+  std::vector<std::string> missing_values;  // table: further texts that mark a missing value
+};
+
 /// Points of one scan. NaN and infinite coordinates are kept; VoxelizeStats counts them.
 struct PointCloud {
   std::vector<float> points;    // [N, 3]: x y z
@@ -25,18 +36,23 @@ struct PointCloud {
   int64_t num_points = 0;       // N
   int64_t num_features = 0;     // F
   std::vector<std::string> feature_names;
-  std::string format;   // "KITTI", "npy", "PLY ascii", "PLY binary_little_endian", "PLY binary_big_endian"
+  /// "KITTI", "nuScenes", "bin", "npy", "PLY ascii", "PLY binary_little_endian", "PLY binary_big_endian".
+  std::string format;
   double rounding = 0;  // largest rounding error of a coordinate converted to float, in the points' unit
+  std::vector<std::string> warnings = {};          // what the reader decided and may be wrong
+  std::vector<std::string> feature_warnings = {};  // what features lost by becoming floats
 };
 
 /// Reads a point cloud. The file extension selects the format:
-/// .bin  KITTI: N x (x, y, z, intensity), little-endian float;
+/// .bin  little-endian float: KITTI, N x (x, y, z, intensity), or nuScenes, N x (x, y, z, intensity, ring), whose names
+///       end in .pcd.bin; other numbers of columns and double by the options. Content that looks like another layout is
+///       Error{data_corrupt};
 /// .npy  [N, 3 + F] of floating-point numbers or integers, either byte order, C or Fortran order;
 /// .ply  ascii or binary: x, y and z of `vertex`, its other scalar properties as features; lists and other elements are
 ///       skipped.
 /// Error{usage} for a file that cannot be read and an unknown extension; Error{data_corrupt} with the line or byte for
 /// a truncated or malformed file.
-AMDAHL_API PointCloud load_point_cloud(const std::string& path);
+AMDAHL_API PointCloud load_point_cloud(const std::string& path, const SensorFileOptions& options = {});
 
 /// One stream: values [B, S, D] at times [B, S], finite and non-decreasing along S.
 struct Trajectories {
@@ -46,18 +62,20 @@ struct Trajectories {
   int64_t width = 0;   // D
   std::vector<double> times;
   std::vector<float> values;
-  std::vector<std::string> names;    // of the D values, when the file has names
-  std::vector<std::string> skipped;  // names of text columns, which are not read
+  std::vector<std::string> names;          // of the D values, when the file has names
+  std::vector<std::string> skipped;        // names of columns without numbers, which are not read
+  std::string time_name = {};              // name of the column of times, of a table
+  std::vector<std::string> warnings = {};  // what the reader decided and may be wrong, and what values lost
 };
 
 /// Reads the streams of a file. The file extension selects the format:
 /// .npz  `times` [S] or [B, S] with `values` or `data` [S], [S, D] or [B, S, D]; for several streams, NAME_times with
 ///       NAME, in the order of the file. Arrays of at most one dimension without times are ignored.
-/// .csv  (also .tsv, .txt) the time is the column named time, t or timestamp, else the first one. Every other numeric
-///       column is a value. A column named batch, trajectory or episode assigns a row to one of B trajectories of equal
-///       length.
+/// .csv  (also .tsv, .txt) a table of one row per sample. The time is the column of that name, whatever unit the name
+///       has beside it; the first one without a header. Every other column of numbers is a value. A column named batch,
+///       trajectory or episode assigns a row to one of B trajectories of equal length.
 /// Errors as load_point_cloud; Error{environment_missing} for .npz in a build without libzip.
-AMDAHL_API std::vector<Trajectories> load_trajectories(const std::string& path);
+AMDAHL_API std::vector<Trajectories> load_trajectories(const std::string& path, const SensorFileOptions& options = {});
 
 /// A dense, row-major, little-endian array of the caller.
 struct FileArray {
@@ -81,6 +99,7 @@ struct SensorPlace {
 
 struct VoxelizeConfig {
   std::string input;
+  SensorFileOptions file;
   double voxel_size = 0;                         // edge, in the points' unit
   std::optional<std::array<int64_t, 3>> size;    // X, Y, Z; absent: up to the last point
   std::optional<std::array<double, 3>> minimum;  // absent: fitted to the points; with `size`: centred on them
@@ -111,6 +130,7 @@ AMDAHL_API VoxelizeOutcome run_voxelize(const VoxelizeConfig& config);
 /// all of them have samples.
 struct TimelineConfig {
   std::string input;
+  SensorFileOptions file;
   std::string stream;                // resample: name of the stream, when the file has several
   std::optional<double> rate_hz;     // targets per unit of time; shorter rows get targets beyond their end
   int64_t num_targets = 0;           // instead of rate_hz: number of evenly spaced targets

@@ -19,9 +19,9 @@ namespace amdahl {
 /// Training data: a file or arrays of the caller; the study's generator when neither is given, in the shape that the
 /// model takes.
 struct DataConfig {
-  /// What the file holds follows from its name. FILE.bin: tokens as 16-bit integers, with a header of 256 int32
-  /// (20240520, 1, number of tokens) or without. FILE.txt: a text. FILE.npy: images of [rows, height, width, channels]
-  /// as u8, which are divided by 255, or f32. Any other: CSV.
+  /// What the file holds follows from its name. FILE.bin: tokens, with a header of 256 int32 (20240520, 1, number of
+  /// tokens for u16; 20240801, 7, number for u32) or without. FILE.txt: a text in UTF-8. FILE.npy: images of [rows,
+  /// height, width, channels] as u8, which are divided by 255, or f32. Any other: CSV.
   std::string data_path;
   std::string labels_path;  // FILE.npy, classes of the images: [rows] of i32, i64 or u8, class numbers from 0
   /// CSV: consecutive rows per input, whose target is that of the last one. Tokens and text: tokens per row, each of
@@ -32,11 +32,14 @@ struct DataConfig {
   /// Tokenizer words: the most words, where the last one stands for all further ones. 0: as many as the model knows. A
   /// token beyond the model's vocabulary is an error.
   int64_t vocabulary = 0;
-  std::vector<std::string> targets;  // columns of a CSV file
-  std::vector<std::string> ignored;  // columns that are neither feature nor target
-  std::string missing = "refuse";    // refuse, drop, mean
-  char delimiter = 0;                // 0: detected from the file
-  bool regression = false;           // true: an integer-valued target is a number, not a class
+  std::vector<std::string> targets;         // columns of a CSV file
+  std::vector<std::string> ignored;         // columns that are neither feature nor target
+  std::string missing = "refuse";           // refuse, drop, mean
+  std::vector<std::string> missing_values;  // CSV: further texts that mark a missing value
+  char delimiter = 0;                       // 0: detected from the file
+  std::string header = "auto";              // whether the first line of a CSV file names its columns: auto, yes, no
+  bool regression = false;                  // true: an integer-valued target is a number, not a class
+  std::string bin_type;                     // tokens without a header: u16, u32 or u64; empty: u16
   /// In host memory, copied before the first call of the Observer. `features`: [rows, width] f32. `labels`: [rows,
   /// outputs] f32 for regression, or [rows] i32 or i64 with class numbers that start at 0.
   ConstTensor features, labels;

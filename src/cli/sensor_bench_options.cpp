@@ -3,7 +3,7 @@
 
 #include "cli/environment.h"
 #include "cli/export_options.h"
-#include "cli/option_values.h"
+#include "cli/file_options.h"
 
 namespace amdahl::cli {
 namespace {
@@ -12,6 +12,7 @@ struct SensorBenchTexts {
   std::string devices, shape = "30x512,100x64,200x12", batch_sizes, dtype = "f32", points, grid = "128",
                        voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus, machine,
                        limit_sms, policies;
+  TableTexts table;
 };
 
 struct ParsedSensorBench {
@@ -79,6 +80,7 @@ int run_parsed(ParsedSensorBench& parsed, const std::string& command_line) {
     throw Error(Cause::usage, fmt::format("--features is {}", config.features), "1 or more");
   if (parsed.sub->count("--voxel-size") > 0 && !(config.voxel_size > 0))
     throw Error(Cause::usage, fmt::format("--voxel-size is {}", config.voxel_size), "a positive length");
+  finish_table_options(texts.table, config.file.delimiter, config.file.missing_values);
   config.streams = parse_shapes(texts.shape);
   if (!texts.batch_sizes.empty()) config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
   if (!texts.points.empty()) config.points = parse_count_list(texts.points, "--points", 0);
@@ -106,6 +108,8 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
                   "Data of a file instead of generated ones: a cloud (.ply, .bin of KITTI, .npy) or streams (.npz, "
                   ".csv); may be repeated")
       ->allow_extra_args(false);
+  add_cloud_file_options(sub, config.file);
+  add_track_file_options(sub, texts.table, config.file);
   sub->add_option("--dtype", texts.dtype, "Of streams and features: f32, bf16 or f16")->capture_default_str();
   sub->add_option("--shape", texts.shape, "fuse: samples x values of each stream; resample: the first one")
       ->capture_default_str();

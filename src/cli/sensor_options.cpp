@@ -2,7 +2,7 @@
 #include <charconv>
 #include <memory>
 
-#include "cli/option_values.h"
+#include "cli/file_options.h"
 
 namespace amdahl::cli {
 namespace {
@@ -87,7 +87,7 @@ Command define_voxelize(CLI::App& sensor) {
       "examples:\n  amdahl sensor voxelize scan.bin --voxel-size 0.2\n  amdahl sensor voxelize scan.ply --voxel-size "
       "0.2 "
       "--grid 200x200x40 --min -20,-20,-2 --mode mean --output grid.npy");
-  sub->add_option("cloud", config.input, "KITTI .bin, .npy of [N, 3 + F], or .ply")->required();
+  sub->add_option("cloud", config.input, ".bin of KITTI or nuScenes, .npy of [N, 3 + F], or .ply")->required();
   sub->add_option("--voxel-size", config.voxel_size, "Edge of a voxel, in the points' unit");
   sub->add_option("--grid", parsed->grid, "Voxels per axis, 128 or 200x200x40 (default: fitted around the points)");
   sub->add_option("--min", parsed->minimum, "Least corner x,y,z (default: fitted, or centred with --grid)");
@@ -96,6 +96,7 @@ Command define_voxelize(CLI::App& sensor) {
   sub->add_option("--bounds", parsed->bounds, "Points outside: drop, or clamp to the border")->capture_default_str();
   sub->add_flag("--deterministic", config.options.deterministic, "mean: the same bits for any order of the points");
   sub->add_option("--output,-o", config.output, ".npy of the grid, or .npz with its place (default: none)");
+  add_cloud_file_options(sub, config.file);
   add_place(sub, config.place);
   add_talk(sub, parsed->args.talk);
   offer(sub, "--mode", {"count", "occupancy", "bitmask", "mean", "max"});
@@ -108,6 +109,7 @@ Command define_voxelize(CLI::App& sensor) {
 struct ParsedTimeline {
   TimelineArgs args;
   std::string extrapolation = "hold";
+  TableTexts table;
 };
 
 void add_timeline(CLI::App* sub, ParsedTimeline& parsed) {
@@ -119,6 +121,7 @@ void add_timeline(CLI::App* sub, ParsedTimeline& parsed) {
   sub->add_option("--extrapolation", parsed.extrapolation, "Outside a stream's times: hold, linear or linear-right")
       ->capture_default_str();
   sub->add_option("--output,-o", config.output, ".npz of times and values, or .npy of values (default: none)");
+  add_track_file_options(sub, parsed.table, config.file);
   add_place(sub, config.place);
   add_talk(sub, parsed.args.talk);
   offer(sub, "--extrapolation", {"hold", "linear", "linear-right"});
@@ -130,6 +133,7 @@ Command timeline_command(CLI::App* sub, const std::shared_ptr<ParsedTimeline>& p
   return {sub, [parsed, sub, command](const std::string&) {
             TimelineConfig& config = parsed->args.config;
             require_place("--output", config.output);
+            finish_table_options(parsed->table, config.file.delimiter, config.file.missing_values);
             config.extrapolation = one_of<Extrapolation>("--extrapolation", parsed->extrapolation,
                                                          {{"hold", Extrapolation::hold},
                                                           {"linear", Extrapolation::linear},

@@ -3,6 +3,7 @@
 
 #include "cli/environment.h"
 #include "cli/export_options.h"
+#include "cli/file_options.h"
 #include "cli/option_values.h"
 #include "cli/trace_options.h"
 
@@ -15,7 +16,8 @@ struct Texts {
   std::string plan;
   std::vector<std::string> plans;
   std::string gpus, speeds, devices, batch_sizes = "16,32,64,128", targets, ignored;
-  std::string launch = "eager", math = "fp32", scaling = "strong", delimiter, timeout = "60";
+  std::string launch = "eager", math = "fp32", scaling = "strong", timeout = "60";
+  TableTexts table;
   bool quick = false;
   TraceTexts trace;
 };
@@ -127,12 +129,12 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->capture_default_str();
   DataConfig& data = training.data;
   app->add_option("--data", data.data_path,
-                  "CSV file, tokens as u16 (FILE.bin), text (FILE.txt) or images (FILE.npy) (default: the study's "
+                  "CSV file, tokens (FILE.bin), text (FILE.txt) or images (FILE.npy) (default: the study's "
                   "synthetic data)");
   app->add_option("--target", texts.targets, "Target column or columns of the CSV file");
   app->add_option("--ignore", texts.ignored, "Columns of the CSV file to leave out, for example id,name");
   app->add_option("--missing", data.missing, "Missing values: refuse, drop (the row) or mean")->capture_default_str();
-  app->add_option("--delimiter", texts.delimiter, "Field delimiter (default: found out)");
+  add_table_options(app, texts.table, data.header);
   app->add_flag("--regression", data.regression, "Treat an integer target as a number, not as classes");
   app->add_option("--window", data.window,
                   "Consecutive rows of a CSV file per input, or tokens per row (default: what the model takes)")
@@ -144,6 +146,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   app->add_option("--vocabulary", data.vocabulary,
                   "The most words of a text; the last one stands for all others (default: the model's)")
       ->check(kWhole);
+  app->add_option("--bin-type", data.bin_type, "Tokens of FILE.bin without a header: u16, u32 or u64 (default: u16)");
   app->add_option("--labels", data.labels_path, "Classes of the images, FILE.npy");
   app->add_option(
          "--strategy", training.strategy,
@@ -167,6 +170,7 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
   add_plan_options(app, training.plan);
   offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
+  offer(app, "--bin-type", {"u16", "u32", "u64"});
   offer(app, "--strategy", {"ddp", "zero1", "zero2", "zero3", "dp", "replicated"});
   offer(app, "--optimizer", {"adam", "adamw", "sgd"});
   offer(app, "--lr-schedule", {"constant", "linear", "cosine"});
@@ -208,9 +212,7 @@ void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& 
 void finish_training(TrainingConfig& training, const Texts& texts) {
   training.data.targets = split_list(texts.targets);
   training.data.ignored = split_list(texts.ignored);
-  if (texts.delimiter.size() > 1 && texts.delimiter != "\\t" && texts.delimiter != "tab")
-    throw Error(Cause::usage, fmt::format("--delimiter '{}' is more than one character", texts.delimiter), "; or tab");
-  if (!texts.delimiter.empty()) training.data.delimiter = texts.delimiter.size() > 1 ? '\t' : texts.delimiter[0];
+  finish_table_options(texts.table, training.data.delimiter, training.data.missing_values);
 }
 
 int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::string& command_line) {

@@ -1,4 +1,4 @@
-// Helpers with which readers append points to a PointCloud.
+// With what readers append points to a PointCloud.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "amdahl/sensor_files.h"
+#include "files/float_loss.h"
 
 namespace amdahl {
 
@@ -20,21 +21,43 @@ inline void require_features(size_t count, const std::string& where) {
                 fmt::format("at most {}", kMostFeatures));
 }
 
-inline void set_features(PointCloud& cloud, std::vector<std::string> names) {
-  cloud.feature_names = std::move(names);
-  cloud.num_features = static_cast<int64_t>(cloud.feature_names.size());
-}
-
-/// `row` is [3 + F]: x, y, z and the features.
-inline void append_point(PointCloud& cloud, const double* row) {
-  for (int axis = 0; axis < 3; ++axis) {
-    const auto coordinate = static_cast<float>(row[axis]);
-    if (std::isfinite(coordinate))
-      cloud.rounding = std::max(cloud.rounding, std::abs(static_cast<double>(coordinate) - row[axis]));
-    cloud.points.push_back(coordinate);
+/// Appends points to a cloud, and tells at its end which features lost digits by becoming floats.
+class CloudRowWriter {
+ public:
+  CloudRowWriter(PointCloud& cloud, std::vector<std::string> feature_names)
+      : cloud_(cloud), losses_(feature_names.size()) {
+    cloud.feature_names = std::move(feature_names);
+    cloud.num_features = static_cast<int64_t>(cloud.feature_names.size());
   }
-  for (int64_t i = 0; i < cloud.num_features; ++i) cloud.features.push_back(static_cast<float>(row[3 + i]));
-  ++cloud.num_points;
-}
+  CloudRowWriter(const CloudRowWriter&) = delete;
+  CloudRowWriter& operator=(const CloudRowWriter&) = delete;
+  ~CloudRowWriter() {
+    for (size_t i = 0; i < losses_.size(); ++i)
+      if (losses_[i].is_visible())
+        cloud_.feature_warnings.push_back(
+            fmt::format("feature '{}' changes by up to {:.3g} by becoming floats, and differs by about {:.3g} from "
+                        "point to point: subtract an offset in the file",
+                        cloud_.feature_names[i], losses_[i].largest(), losses_[i].usual_step()));
+  }
+
+  /// `row` is [3 + F]: x, y, z and the features.
+  void append(const double* row) {
+    for (int axis = 0; axis < 3; ++axis) {
+      const auto coordinate = static_cast<float>(row[axis]);
+      if (std::isfinite(coordinate))
+        cloud_.rounding = std::max(cloud_.rounding, std::abs(static_cast<double>(coordinate) - row[axis]));
+      cloud_.points.push_back(coordinate);
+    }
+    for (size_t i = 0; i < losses_.size(); ++i) {
+      losses_[i].add(row[3 + i]);
+      cloud_.features.push_back(static_cast<float>(row[3 + i]));
+    }
+    ++cloud_.num_points;
+  }
+
+ private:
+  PointCloud& cloud_;
+  std::vector<FloatLoss> losses_;
+};
 
 }  // namespace amdahl

@@ -50,17 +50,16 @@ struct PassOver {
 class CloudRows {
  public:
   CloudRows(PointCloud& cloud, const PlyElement& vertex, const std::string& path)
-      : cloud_(cloud), places_(choose_places(vertex, cloud, path)) {
-    set_features(cloud, cloud.feature_names);
-    row_.resize(3 + cloud.feature_names.size());
-  }
+      : places_(choose_places(vertex, cloud, path)),
+        row_(3 + cloud.feature_names.size()),
+        writer_(cloud, cloud.feature_names) {}
   void value(size_t property, double value) { row_[static_cast<size_t>(places_[property])] = value; }
-  void end_row() { append_point(cloud_, row_.data()); }
+  void end_row() { writer_.append(row_.data()); }
 
  private:
-  PointCloud& cloud_;
   std::vector<int> places_;
   std::vector<double> row_;
+  CloudRowWriter writer_;
 };
 
 /// Reads the elements of a binary file in order.
@@ -97,8 +96,9 @@ class BinaryBody {
       read(element, PassOver{});
   }
 
+  /// A line end behind the last element, as text tools write, is none of its bytes.
   void expect_end() const {
-    if (at_ != bytes_.size())
+    if (bytes_.find_first_not_of("\r\n", at_) != std::string_view::npos || bytes_.size() - at_ > 2)
       refuse(path_, fmt::format("byte {}: {} bytes follow the last element", at_, bytes_.size() - at_));
   }
 
@@ -137,6 +137,7 @@ class TextBody {
                                 element.count, element.name));
     for (size_t row = 0; row < element.count; ++row) {
       words_ = split_blanks(next_line(element, row));
+      while (words_.empty()) words_ = split_blanks(next_line(element, row));  // a blank line
       size_t word = 0;
       for (size_t i = 0; i < element.properties.size(); ++i) {
         const double value = number(word++, element);
@@ -166,9 +167,9 @@ class TextBody {
     if (at_ >= bytes_.size())
       refuse(path_, fmt::format("line {}: the file is cut off after {} of {} rows of '{}'", line_ + 1, row,
                                 element.count, element.name));
-    const size_t end = std::min(bytes_.find('\n', at_), bytes_.size());
+    const size_t end = std::min(bytes_.find_first_of("\r\n", at_), bytes_.size());
     const std::string_view line = bytes_.substr(at_, end - at_);
-    at_ = end + 1 < bytes_.size() ? end + 1 : bytes_.size();
+    at_ = std::min(end + (bytes_.substr(end, 2) == "\r\n" ? 2 : 1), bytes_.size());
     ++line_;
     constexpr size_t kLongestLine = size_t{1} << 24;  // a line is split into words before it is parsed
     if (line.size() > kLongestLine) fail(fmt::format("it is longer than {} bytes", kLongestLine));

@@ -63,7 +63,9 @@ class HeaderParser {
     constexpr size_t kLongestLine = 1 << 16, kLongestHeader = size_t{1} << 24;
     ++line_;
     const std::string_view rest = bytes_.substr(at_, kLongestLine);
-    const size_t end = rest.find('\n');
+    // The first line shows what ends the lines: a binary body may begin with the other character.
+    if (line_ == 1 && rest.starts_with("ply\r") && !rest.starts_with("ply\r\n")) line_end_ = '\r';
+    const size_t end = rest.find(line_end_);
     if (end == std::string_view::npos)
       fail(line_ == 1 ? "this is not a PLY file" : "the file is cut off within its header");
     at_ += end + 1;
@@ -125,6 +127,7 @@ class HeaderParser {
   std::unordered_set<std::string> names_;  // property names of the last element
   size_t at_ = 0;
   int64_t line_ = 0;
+  char line_end_ = '\n';
 };
 
 }  // namespace

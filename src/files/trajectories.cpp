@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "files/npz.h"
+#include "files/sensor_file_options.h"
 
 namespace amdahl {
 namespace {
@@ -43,7 +44,17 @@ Trajectories make_stream(const std::string& name, const NpyArray& times, const N
   stream.name = name;
   set_shape(stream, times, values);
   stream.values.reserve(values.num_elements());
-  for_each_element(values, [&](double value) { stream.values.push_back(static_cast<float>(value)); });
+  std::vector<FloatLoss> losses(static_cast<size_t>(stream.width));
+  const size_t in_trajectory = static_cast<size_t>(stream.length * stream.width);
+  for_each_element(values, [&](double value) {
+    const size_t at = stream.values.size();
+    FloatLoss& loss = losses[at % losses.size()];
+    if (at % in_trajectory < losses.size()) loss.restart();
+    loss.add(value);
+    stream.values.push_back(static_cast<float>(value));
+  });
+  for (size_t i = 0; i < losses.size(); ++i)
+    warn_of_loss(losses[i], fmt::format("{}, value {}", values.origin, i), stream);
   const auto num_times = static_cast<size_t>(stream.batch * stream.length);
   stream.times.reserve(num_times);
   for_each_element(times, [&](double time) { stream.times.push_back(time); });
@@ -83,10 +94,19 @@ std::vector<Trajectories> load_npz_trajectories(const std::string& path) {
 
 }  // namespace
 
-std::vector<Trajectories> load_trajectories(const std::string& path) {
+void warn_of_loss(const FloatLoss& loss, const std::string& where, Trajectories& stream) {
+  if (loss.is_visible())
+    stream.warnings.push_back(
+        fmt::format("{}: values change by up to {:.3g} by becoming floats, and differ by about {:.3g} from sample to "
+                    "sample: subtract an offset in the file",
+                    where, loss.largest(), loss.usual_step()));
+}
+
+std::vector<Trajectories> load_trajectories(const std::string& path, const SensorFileOptions& options) {
+  refuse_options_without_effect({path}, options);
   const std::string ending = std::filesystem::path(path).extension();
   if (ending == ".npz") return load_npz_trajectories(path);
-  if (ending == ".csv" || ending == ".tsv" || ending == ".txt") return {load_csv_trajectories(path)};
+  if (ending == ".csv" || ending == ".tsv" || ending == ".txt") return {load_csv_trajectories(path, options)};
   throw Error(Cause::usage, fmt::format("'{}' has no ending of trajectories", path),
               ".npz (times and values) or .csv, .tsv, .txt (one row per sample)");
 }

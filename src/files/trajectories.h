@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "amdahl/sensor_files.h"
+#include "files/float_loss.h"
 
 namespace amdahl {
 
-Trajectories load_csv_trajectories(const std::string& path);
+Trajectories load_csv_trajectories(const std::string& path, const SensorFileOptions& options);
+
+/// Adds a warning with the size of the loss, where it can be seen beside the steps of the values.
+void warn_of_loss(const FloatLoss& loss, const std::string& where, Trajectories& stream);
 
 /// Error{data_corrupt} for a time that is not finite or is below the previous one; `where(b, s)` names the file and the
 /// position in it.

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "files/token_file.h"
 #include "files/whole_file.h"
 #include "train/csv.h"
 #include "train/image_dataset.h"
@@ -40,6 +41,9 @@ constexpr FileOption kFileOptions[] = {
     {"`ignored`", kTable, "a CSV file", [](const DataConfig& d) { return !d.ignored.empty(); }},
     {"`missing`", kTable, "a CSV file", [](const DataConfig& d) { return d.missing != "refuse"; }},
     {"`delimiter`", kTable, "a CSV file", [](const DataConfig& d) { return d.delimiter != 0; }},
+    {"`missing_values`", kTable, "a CSV file", [](const DataConfig& d) { return !d.missing_values.empty(); }},
+    {"`header`", kTable, "a CSV file", [](const DataConfig& d) { return d.header != "auto"; }},
+    {"`bin_type`", kTokens, "a file of tokens", [](const DataConfig& d) { return !d.bin_type.empty(); }},
     {"`regression`", kTable, "a CSV file", [](const DataConfig& d) { return d.regression; }},
     {"`window`", kTable | kTokens | kText, "a file of rows or tokens",
      [](const DataConfig& d) { return d.window != 0; }},
@@ -69,7 +73,7 @@ Dataset load_table(const DataConfig& data, const ModelInput& model) {
   options.path = data.data_path;
   options.target_columns = data.targets;
   options.ignore_columns = data.ignored;
-  options.delimiter = data.delimiter;
+  options.table = {data.delimiter, header_choice(data.header), data.missing_values};
   options.task = data.regression ? CsvOptions::Task::regression : CsvOptions::Task::automatic;
   options.window = window;
   options.stride = data.stride == 0 ? 1 : data.stride;
@@ -96,8 +100,9 @@ Dataset load_tokens(const DataConfig& data, const ModelInput& model, bool text) 
                 fmt::format("`vocabulary` is {}, and the model has one of {}", data.vocabulary, rows.vocabulary),
                 "without `vocabulary`, or another model");
   const int64_t limit = data.vocabulary != 0 ? data.vocabulary : model.vocabulary;
-  return make_token_dataset(
-      text ? tokenize_file(data.data_path, data.tokenizer, limit) : load_token_file(data.data_path), rows);
+  return make_token_dataset(text ? tokenize_file(data.data_path, data.tokenizer, limit)
+                                 : load_token_file(data.data_path, token_width(data.bin_type)),
+                            rows);
 }
 
 Dataset load_pictures(const DataConfig& data) {
@@ -126,6 +131,8 @@ Dataset load_data_file(const DataConfig& data, const ModelInput& model) {
         Cause::usage,
         fmt::format("`window` is {}, `stride` {} and `vocabulary` {}", data.window, data.stride, data.vocabulary),
         "at least 0 each");
+  std::error_code error;
+  if (!std::filesystem::exists(data.data_path, error)) open_file(data.data_path, Cause::usage);  // says so first
   const KindRow row = kind_of(data.data_path);
   require_effect(data, row);
   if (row.kind == kTable) return load_table(data, model);

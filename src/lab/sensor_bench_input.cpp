@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "amdahl/fields.h"
 #include "base/digest.h"
+#include "files/sensor_file_options.h"
 #include "files/whole_file.h"
 #include "lab/sensor_bench_setup.h"
 #include "measure/sensor/input.h"
@@ -30,7 +32,7 @@ void read_cloud(SensorBenchConfig& config, const std::string& path) {
                 "`op=voxelize`, or a file of streams (.npz, .csv)");
   if (config.cloud)
     throw Error(Cause::usage, fmt::format("`inputs` {} is a second cloud, and one is voxelized", path), "one cloud");
-  config.cloud = std::make_shared<const PointCloud>(load_point_cloud(path));
+  config.cloud = std::make_shared<const PointCloud>(load_point_cloud(path, options_for(path, config.file)));
 }
 
 void read_tracks(SensorBenchConfig& config, const std::string& path) {
@@ -39,7 +41,7 @@ void read_tracks(SensorBenchConfig& config, const std::string& path) {
                 "`op=fuse` or resample, or a cloud (.ply, .bin, .npy)");
   auto all = std::make_shared<std::vector<Trajectories>>();
   if (config.tracks) *all = *config.tracks;
-  for (Trajectories& track : load_trajectories(path)) all->push_back(std::move(track));
+  for (Trajectories& track : load_trajectories(path, options_for(path, config.file))) all->push_back(std::move(track));
   config.tracks = std::move(all);
 }
 
@@ -114,6 +116,7 @@ std::string hash_text(const std::string& bytes) {
 
 SensorBenchConfig with_inputs(const SensorBenchConfig& config) {
   SensorBenchConfig whole = config;
+  refuse_options_without_effect(config.inputs, config.file);
   std::error_code error;
   for (const std::string& path : config.inputs) {
     if (std::filesystem::exists(path, error) && std::filesystem::is_other(path, error))
@@ -133,6 +136,14 @@ SensorBenchConfig with_inputs(const SensorBenchConfig& config) {
   if (whole.batch_sizes.empty()) whole.batch_sizes = {4};
   if (whole.features == 0) whole.features = 8;
   return whole;
+}
+
+void tell_about_inputs(const SensorBenchConfig& config, Observer& observer) {
+  if (config.cloud)
+    for (const std::string& warning : config.cloud->warnings) observer.warning(named(warning));
+  if (config.tracks)
+    for (const Trajectories& track : *config.tracks)
+      for (const std::string& warning : track.warnings) observer.warning(named(warning));
 }
 
 std::string input_name(const SensorBenchConfig& config, bool of_cloud) {

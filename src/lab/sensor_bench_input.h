@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "amdahl/amdahl.h"
 #include "amdahl/sensor_bench.h"
 
 namespace amdahl {
@@ -12,6 +13,9 @@ namespace amdahl {
 /// points, batch sizes, streams, features. Error{usage} for files that match no operation, and for more points or
 /// features than the files have; also throws what load_point_cloud and load_trajectories throw.
 SensorBenchConfig with_inputs(const SensorBenchConfig& config);
+
+/// Warns of what the files' readers decided and what numbers lost.
+void tell_about_inputs(const SensorBenchConfig& config, Observer& observer);
 
 /// Name of a job's data: file names without folders, "memory", or empty when generated.
 std::string input_name(const SensorBenchConfig& config, bool of_cloud);

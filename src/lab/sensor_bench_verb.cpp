@@ -104,6 +104,7 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
   check_engine(given.engine);
   choose_backend(given.engine, FleetNeeds::devices);
   const SensorBenchConfig config = with_inputs(given);
+  if (!config.repeat.is_child()) tell_about_inputs(config, observer);
   check_sensor_bench(config);
   mode.check(config);
   const std::vector<SensorStep> steps = mode.steps(config);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "amdahl/fields.h"
 #include "amdahl/sensor_files.h"
 #include "lab/sensor_memory.h"
 #include "sensor/checks.h"
@@ -137,7 +138,8 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
   require_array_output(config.output);
   VoxelizeOutcome outcome;
   outcome.mode = config.options.mode;
-  outcome.cloud = load_point_cloud(config.input);
+  outcome.cloud = load_point_cloud(config.input, config.file);
+  for (const std::string& warning : outcome.cloud.warnings) outcome.warnings.push_back(named(warning));
   if (has_values(outcome.mode) && outcome.cloud.num_features == 0)
     throw Error(Cause::usage,
                 fmt::format("{} has no features, and mode {} needs them", config.input, to_string(outcome.mode)),
@@ -149,6 +151,9 @@ VoxelizeOutcome run_voxelize(const VoxelizeConfig& config) {
     outcome.warnings.push_back(fmt::format(
         "coordinates changed by up to {:.3g} by becoming floats, and a voxel is {:.3g}: subtract an offset in the file",
         outcome.cloud.rounding, config.voxel_size));
+  if (has_values(outcome.mode))
+    outcome.warnings.insert(outcome.warnings.end(), outcome.cloud.feature_warnings.begin(),
+                            outcome.cloud.feature_warnings.end());
   make_grid(config, outcome);
   return outcome;
 }

@@ -1,11 +1,14 @@
 // Resample and fuse: resample streams from a file to common times.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 
+#include "amdahl/fields.h"
 #include "amdahl/sensor_files.h"
 #include "amdahl/units.h"
 #include "base/number_text.h"
@@ -42,7 +45,16 @@ std::vector<Window> find_windows(const TimelineConfig& config, const Streams& st
   return windows;
 }
 
-int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& windows) {
+/// The number of targets that the rate asks for, as a number, and over which times.
+Error too_many_targets(const TimelineConfig& config, const Window& longest, double count) {
+  return {
+      Cause::usage,
+      fmt::format("`rate_hz` {} asks for {:.10g} targets between {} and {}: the rate counts per unit of these times",
+                  *config.rate_hz, count, longest.begin, longest.end),
+      "a lower rate, like 5e-8 where the times are in ns and 50 per second are meant, or times in seconds"};
+}
+
+int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& windows, int64_t width) {
   if (config.rate_hz.has_value() == (config.num_targets != 0))
     throw Error(Cause::usage, "targets need either `rate_hz` or `num_targets`", "`rate_hz=50`, or `num_targets=100`");
   if (!config.rate_hz) {
@@ -52,14 +64,18 @@ int64_t count_targets(const TimelineConfig& config, const std::vector<Window>& w
   }
   if (!(*config.rate_hz > 0) || !std::isfinite(*config.rate_hz))
     throw Error(Cause::usage, fmt::format("`rate_hz` is {}", *config.rate_hz), "targets per second, above 0");
-  double longest = 0;
-  for (const Window& window : windows) longest = std::max(longest, window.end - window.begin);
+  const Window longest = *std::max_element(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+    return a.end - a.begin < b.end - b.begin;
+  });
   // fraction of a step: a rate that divides the window includes its end in spite of rounding
   constexpr double kSlack = 1e-6;
-  const double count = std::floor(longest * *config.rate_hz + kSlack) + 1;
+  const double count = std::floor((longest.end - longest.begin) * *config.rate_hz + kSlack) + 1;
+  // of a target: its time in double and float, and its values
+  const double bytes = static_cast<double>(sizeof(double)) + sizeof(float) * static_cast<double>(1 + width);
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   constexpr double kMost = 1e12;
-  if (!(count < kMost))
-    throw Error(Cause::usage, fmt::format("`rate_hz` {} asks for {} targets", *config.rate_hz, count), "a lower rate");
+  if (!(count < kMost) || count * bytes * static_cast<double>(windows.size()) > memory)
+    throw too_many_targets(config, longest, count);
   return static_cast<int64_t>(count);
 }
 
@@ -160,17 +176,28 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
   require_one_batch(config, streams);
   const std::vector<Window> windows = find_windows(config, streams);
   TimelineOutcome outcome;
-  outcome.shape = {streams.front().batch, count_targets(config, windows), 0};
-  for (const Trajectories& stream : streams) outcome.shape[2] += stream.width;
+  int64_t width = 0;
+  for (const Trajectories& stream : streams) {
+    width += stream.width;
+    for (const std::string& warning : stream.warnings) outcome.warnings.push_back(named(warning));
+  }
+  outcome.shape = {streams.front().batch, count_targets(config, windows, width), width};
   const double bytes = static_cast<double>(outcome.shape[0]) * static_cast<double>(outcome.shape[1]) * sizeof(double);
   constexpr double kMostBytes = 1e11;  // of target times only
   if (bytes > kMostBytes)
     throw Error(Cause::out_of_memory,
                 fmt::format("{} targets per trajectory take {}", outcome.shape[1], format_bytes(bytes)),
                 "a lower `rate_hz`, or fewer `num_targets`");
-  const std::vector<double> targets = make_targets(config, windows, outcome.shape[1]);
-  look_at_times(streams, targets, outcome);
-  compute(config, streams, targets, outcome);
+  try {
+    const std::vector<double> targets = make_targets(config, windows, outcome.shape[1]);
+    look_at_times(streams, targets, outcome);
+    compute(config, streams, targets, outcome);
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        Cause::out_of_memory,
+        fmt::format("{} targets per trajectory of {} values do not fit into the memory", outcome.shape[1], width),
+        "a lower `rate_hz`, or fewer `num_targets`");
+  }
   for (Trajectories& stream : streams) {
     stream.times.clear();
     stream.values.clear();
@@ -183,7 +210,7 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
 
 TimelineOutcome run_resample(const TimelineConfig& config) {
   require_array_output(config.output);
-  Streams streams = load_trajectories(config.input);
+  Streams streams = load_trajectories(config.input, config.file);
   std::vector<std::string> names;
   for (const Trajectories& stream : streams) names.push_back(stream.name);
   if (config.stream.empty() && streams.size() > 1)
@@ -199,7 +226,7 @@ TimelineOutcome run_resample(const TimelineConfig& config) {
 
 TimelineOutcome run_fuse(const TimelineConfig& config) {
   require_array_output(config.output);
-  return run(config, load_trajectories(config.input));
+  return run(config, load_trajectories(config.input, config.file));
 }
 
 }  // namespace amdahl

@@ -171,6 +171,7 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   prepared.fleet = make_fleet(config.engine, max_devices, job_facts(config, prepared));
   prepared.fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*prepared.fleet, config.engine.launch);
+  if (prepared.fleet->is_root() && !config.processes.is_child()) tell_about_data(prepared.setup.data, observer);
   StudySettings& settings = prepared.settings;
   const auto modelled_bytes = [&](const StudyCellSpec& cell) {
     return cell_memory(settings, cell, backend_of(*prepared.fleet), prepared.setup.data.num_rows).total();

@@ -200,6 +200,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices, facts);
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   require_launch_mode(*fleet, config.engine.launch);
+  if (fleet->is_root()) tell_about_data(setup.data, observer);
   const Provenance provenance = make_provenance(config.engine, *fleet);
   TrainOutcome outcome;
   outcome.model = setup.model;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "amdahl/fields.h"
 #include "base/plan_rules.h"
 #include "lab/comm_choice.h"
 #include "lab/data_files.h"
@@ -70,6 +71,11 @@ TrainingSetup fitted(ModelSpec model, Dataset data) {
 }
 
 }  // namespace
+
+void tell_about_data(const Dataset& data, Observer& observer) {
+  for (const std::string& note : data.notes) observer.note(named(note));
+  for (const std::string& warning : data.warnings) observer.warning(warning);
+}
 
 bool has_own_data(const DataConfig& data) { return !data.data_path.empty() || data.features.data || data.labels.data; }
 

@@ -17,6 +17,9 @@ struct TrainingSetup {
 /// standardised yet (has_table_features).
 TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_needed, uint64_t seed);
 
+/// Tells what the reader of the data decided and what numbers lost.
+void tell_about_data(const Dataset& data, Observer& observer);
+
 /// Whether the data were given by the caller rather than generated.
 bool has_own_data(const DataConfig& data);
 

@@ -62,12 +62,17 @@ constexpr FormatRow kFormats[] = {{"nvbandwidth", read_nvbandwidth},
                                   {"multimodal_fusion", read_robocache}};
 
 Measurements read_document(const std::string& text, const std::string& origin) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string::npos && text[begin] != '{' && text[begin] != '[')
+    throw Error(Cause::usage, fmt::format("{} is no run of amdahl, and not valid JSON of a tool", origin),
+                "a run folder, or the JSON of nccl-tests, rccl-tests, nvbandwidth or RoboCache");
   json document;
   try {
     document = parse_document(text, origin, Cause::usage);
   } catch (const Error& error) {
     throw Error(error.cause(), error.what(), "a file that its tool wrote to the end, or a run folder");
   }
+  if (document.is_array() && !document.empty() && is_rccl_tests(document[0])) return read_rccl_tests(document, origin);
   if (document.is_array()) return read_published_study(document, origin);
   const Fields fields(document, origin, "", Cause::usage);
   for (const FormatRow& row : kFormats)
@@ -75,7 +80,8 @@ Measurements read_document(const std::string& text, const std::string& origin) {
   if (fields.has("cells") && fields.has("conclusion")) return read_study_summary(text, origin);
   throw Error(Cause::usage,
               fmt::format("{}: not the JSON of amdahl (no key 'records'), a study's summary ('cells'), nccl-tests "
-                          "('nccl_version'), nvbandwidth ('nvbandwidth') or RoboCache ('multimodal_fusion')",
+                          "('nccl_version'), rccl-tests (lines with 'busBw'), nvbandwidth ('nvbandwidth') or RoboCache "
+                          "('multimodal_fusion')",
                           origin),
               "`collectives json_file=FILE`, `sensor bench json_file=FILE`, all_reduce_perf -J FILE or nvbandwidth "
               "-j > FILE");
@@ -107,6 +113,7 @@ Measurements read_measurements(const fs::path& path) {
   if (fs::is_directory(path, error) || !fs::exists(path, error)) return of_run(read_run(path));
   const std::string text = read_text_file(path, Cause::usage, kMostRunBytes);
   const json line = first_line(text);
+  if (is_rccl_tests(line)) return read_rccl_test_lines(text, path.string());
   if (is_beside_peers(line)) return read_beside_peers(text, path.string());
   const bool run = unpacked_name(path).extension() == ".jsonl" || (line.is_object() && line.contains("type"));
   return run ? of_run(run_from_text(text, path)) : read_document(text, path.string());

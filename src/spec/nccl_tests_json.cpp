@@ -121,21 +121,17 @@ std::map<std::string, AxisValue> common_axes(const Fields& config, const Program
 }
 
 void add_row_axes(std::map<std::string, AxisValue>& axes, const Fields& row, const ProgramRow& program) {
-  const std::string type = row.text("type");
-  const auto known = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return t.first == type; });
-  axes["dtype"] = known == std::end(kTypes) ? type : std::string(known->second);
+  axes["dtype"] = nccl_type_name(row.text("type"));
   axes["bytes"] = row.integer("size");
   axes["count"] = row.integer("count");
   if (program.reduces) axes["op"] = row.text("redop");
   if (program.rooted) axes["root"] = root_of(row);
 }
 
-void add_series(Record& record, const Fields& body) {
+void add_series(Record& record, const Fields& body, int64_t ranks) {
   if (body.has("cpu_time") && !body.has("time"))
     body.fail("cpu_time", "is the time of the host's calls, not of the collective", "a run without -C 1");
-  record.series = {{"time", "us", {positive(body, "time")}},
-                   {"algbw", "GB/s", {positive(body, "alg_bw")}},
-                   {"busbw", "GB/s", {positive(body, "bus_bw")}}};
+  record.series = collective_series({&body, "time", "alg_bw", "bus_bw"}, ranks);
   if (!body.has("nwrong") || body.value().at("nwrong").is_null()) return;  // not verified
   const double wrong = body.number("nwrong");
   record.series.push_back({"wrong", "1", {wrong}});
@@ -143,6 +139,19 @@ void add_series(Record& record, const Fields& body) {
 }
 
 }  // namespace
+
+std::string nccl_type_name(const std::string& type) {
+  const auto known = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return t.first == type; });
+  return known == std::end(kTypes) ? type : std::string(known->second);
+}
+
+std::vector<Series> collective_series(const CollectiveFields& fields, int64_t ranks) {
+  const Fields& body = *fields.body;
+  std::vector<Series> series{{"time", "us", {positive(body, fields.time)}},
+                             {"algbw", "GB/s", {positive(body, fields.algbw)}}};
+  if (ranks != 1 || body.number(fields.busbw) != 0) series.push_back({"busbw", "GB/s", {positive(body, fields.busbw)}});
+  return series;
+}
 
 std::optional<CollectiveTraits> nccl_tests_traits(std::string_view collective) {
   for (const ProgramRow& row : kPrograms)
@@ -162,8 +171,13 @@ Measurements read_nccl_tests(const Fields& document, const std::string& origin) 
   const Provenance provenance = provenance_of(document, config);
   Measurements found{"collectives", provenance.tool_version, {}, {}, true};
   const json& results = document.array("results");
+  int num_empty = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const Fields row = document.element(results, "results", i);
+    if (row.integer("size") == 0) {  // what gathers write where a size is below one element per rank
+      ++num_empty;
+      continue;
+    }
     for (const auto& [placement, in_place] : kPlacements) {
       if (!row.has(placement) || row.value().at(placement).is_null()) continue;  // not measured
       Record record;
@@ -173,11 +187,14 @@ Measurements read_nccl_tests(const Fields& document, const std::string& origin) 
       record.axes = common_axes(config, program);
       record.axes["in_place"] = in_place;
       add_row_axes(record.axes, row, program);
-      add_series(record, row.object(placement));
+      add_series(record, row.object(placement), std::get<int64_t>(record.axes.at("devices")));
       add_record(found, std::move(record), origin);
     }
   }
   if (found.records.empty()) document.fail("results", "holds no result", "a run that measured something");
+  if (num_empty > 0)
+    found.notes.push_back(fmt::format("{}: {} result{} of size 0, where nothing is measured, left out", origin,
+                                      num_empty, num_empty == 1 ? "" : "s"));
   if (document.has("errors"))
     for (const std::string& error : document.texts("errors"))
       if (!error.empty()) found.notes.push_back(fmt::format("{}: nccl-tests says: {}", origin, error));

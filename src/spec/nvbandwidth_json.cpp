@@ -153,7 +153,9 @@ Provenance provenance_of(const Fields& document) {
   p.facts = {{"tool", "nvbandwidth"},
              {"driver", document.text("Driver Version")},
              {"cuda_driver_api", fmt::format("{}", document.integer("CUDA Runtime Version"))}};
-  for (const std::string& device : document.texts("GPU Device list")) add_device(document, device, p);
+  const char* devices = "GPU Device list";  // null in versions that do not list them
+  if (document.has(devices) && !document.value().at(devices).is_null())
+    for (const std::string& device : document.texts(devices)) add_device(document, device, p);
   return p;
 }
 

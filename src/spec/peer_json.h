@@ -17,6 +17,19 @@ struct CollectiveTraits {
   bool reduces, rooted;
 };
 std::optional<CollectiveTraits> nccl_tests_traits(std::string_view collective);
+/// amdahl's name of a type of nccl-tests, "f32" for "float"; other types keep theirs.
+std::string nccl_type_name(const std::string& type);
+/// Where a result has its time in us and its bandwidths in GB/s.
+struct CollectiveFields {
+  const Fields* body;
+  const char *time, *algbw, *busbw;
+};
+/// The series of one result, all of them positive; but a single rank has no bus, and its bandwidth of 0 is left out.
+std::vector<Series> collective_series(const CollectiveFields& fields, int64_t ranks);
+/// Output of rccl-tests' -Z json -x FILE: a list of results, or one result a line.
+bool is_rccl_tests(const nlohmann::json& line);
+Measurements read_rccl_tests(const nlohmann::json& list, const std::string& origin);
+Measurements read_rccl_test_lines(const std::string& text, const std::string& origin);
 /// Output of nvbandwidth's -j. Waived, failed and unknown tests are listed in notes.
 Measurements read_nvbandwidth(const Fields& document, const std::string& origin);
 /// Output of RoboCache's examples/multi_gpu scripts, for one GPU and for several. Values are means of calls timed by

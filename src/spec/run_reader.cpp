@@ -44,6 +44,20 @@ void read_line(std::string_view line, const std::string& origin, bool first, Run
   }
 }
 
+/// A file that the user names as a run and that is something else is no damaged run.
+void require_run(std::string_view first_line, const fs::path& file) {
+  if (unpacked_name(file).filename() == kRecordsFile) return;
+  json header;
+  try {
+    if (first_line.starts_with('{')) header = parse_document(first_line, "", Cause::usage);
+  } catch (const Error&) {
+  }
+  if (header.is_object() && header.contains("type")) return;
+  throw Error(Cause::usage,
+              fmt::format("{} is no run of amdahl: its first line is not the header of one", file.string()),
+              fmt::format("a run folder, or the {} in it", kRecordsFile));
+}
+
 /// The lines before the broken one are verified and can be kept.
 Error broken_chain(const fs::path& file, size_t number) {
   const std::string what = number == 1
@@ -75,6 +89,7 @@ RunContents read_run(const fs::path& path) {
 }
 
 RunContents run_from_text(std::string_view text, const fs::path& file) {
+  require_run(text.substr(0, text.find('\n')), file);
   RunContents contents;
   size_t provenance_bytes = 0;
   size_t number = 0;

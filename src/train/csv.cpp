@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
 
+#include "base/number_text.h"
+#include "files/float_loss.h"
 #include "files/whole_file.h"
 #include "train/csv_columns.h"
 #include "train/windows.h"
@@ -15,10 +18,13 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kMaxIntegerClasses = 100;
-constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();  // marks a missing value; internal to this file
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();  // marks a missing value; internal to this file
 
-/// Raw target values: numbers, or category indices of a categorical column.
-using TargetColumns = std::vector<std::vector<double>>;
+/// Values as they are in the file. `targets`, by column: numbers, or category indices of a categorical column.
+struct WideRows {
+  std::vector<double> features;  // [num_rows, input_width]
+  std::vector<std::vector<double>> targets;
+};
 
 std::vector<const CsvColumn*> columns_with(const CsvTable& table, CsvColumn::Role role) {
   std::vector<const CsvColumn*> chosen;
@@ -39,75 +45,95 @@ void place_features(CsvTable& table, Dataset& data) {
   }
 }
 
-void write_features(const std::vector<const CsvColumn*>& columns, const CsvRow& row, float* out) {
+void write_features(const CsvTable& table, const std::vector<const CsvColumn*>& columns, const CsvRow& row,
+                    double* out) {
   for (const CsvColumn* column : columns) {
-    const std::string_view cell = row.fields[column->index];
     double value = 0;
-    const CellKind kind = classify_cell(cell, value);
-    float* at = out + column->first_feature;
+    const CellKind kind = table.read(*column, row, value);
+    double* at = out + column->first_feature;
     if (kind == CellKind::missing) {
       for (int64_t i = 0; i < column->width(); ++i) at[i] = kMissing;
     } else if (column->categorical) {
-      at[column->categories.find(cell)->second] = 1.0f;
+      at[column->categories.find(row.fields[column->index])->second] = 1;
     } else {
-      *at = static_cast<float>(value);
+      *at = value;
     }
   }
 }
 
-void read_rows(const CsvTable& table, Dataset& data, TargetColumns& targets) {
+void read_rows(const CsvTable& table, Dataset& data, WideRows& wide) {
   const auto feature_columns = columns_with(table, CsvColumn::Role::feature);
   const auto target_columns = columns_with(table, CsvColumn::Role::target);
-  targets.resize(target_columns.size());
-  require_memory(static_cast<double>(table.num_rows) * static_cast<double>(data.input_width) * sizeof(float),
-                 fmt::format("{}: {} rows of {} features, one of each word in a column of words,", table.text.path,
-                             table.num_rows, data.input_width),
+  wide.targets.resize(target_columns.size());
+  require_memory(static_cast<double>(table.table.num_rows) * static_cast<double>(data.input_width) *
+                     (sizeof(float) + sizeof(double)),
+                 fmt::format("{}: {} rows of {} features, one of each word in a column of words,", table.path(),
+                             table.table.num_rows, data.input_width),
                  "`ignored` for the columns with the most different words");
   table.for_each_row([&](const CsvRow& row) {
     if (data.num_rows == std::numeric_limits<int32_t>::max())
       throw Error(Cause::data_corrupt,
-                  fmt::format("{}, line {}: more than {} rows", table.text.path, row.line, data.num_rows),
+                  fmt::format("{}, line {}: more than {} rows", table.path(), row.line, data.num_rows),
                   "split the file");
-    data.features.resize(data.features.size() + static_cast<size_t>(data.input_width), 0.0f);
-    write_features(feature_columns, row, data.features.data() + data.num_rows * data.input_width);
+    wide.features.resize(wide.features.size() + static_cast<size_t>(data.input_width), 0.0);
+    write_features(table, feature_columns, row, wide.features.data() + data.num_rows * data.input_width);
     for (size_t t = 0; t < target_columns.size(); ++t) {
       const CsvColumn& column = *target_columns[t];
-      const std::string_view cell = row.fields[column.index];
       double value = 0;
-      if (column.categorical) {
-        value = column.categories.find(cell)->second;
-      } else {
-        classify_cell(cell, value);
-      }
-      targets[t].push_back(value);
+      if (column.categorical)
+        value = column.categories.find(row.fields[column.index])->second;
+      else
+        table.read(column, row, value);
+      wide.targets[t].push_back(value);
     }
     ++data.num_rows;
   });
   if (data.num_rows == 0)
-    throw Error(Cause::data_corrupt, fmt::format("{}: every row has a missing value", table.text.path),
+    throw Error(Cause::data_corrupt, fmt::format("{}: every row has a missing value", table.path()),
                 "`missing=mean`, or `ignored` the column with the most of them");
 }
 
 /// Replaces missing fields by the mean of the others of their feature (for categories: by their frequencies).
-void fill_missing(const CsvTable& table, Dataset& data) {
+void fill_missing(const CsvTable& table, const Dataset& data, std::vector<double>& features) {
   for (const CsvColumn* column : columns_with(table, CsvColumn::Role::feature)) {
     if (column->missing.count == 0) continue;
     for (int64_t f = column->first_feature; f < column->first_feature + column->width(); ++f) {
       double sum = 0;
       int64_t present = 0;
-      for (int64_t row = 0; row < data.num_rows; ++row) {
-        const float value = data.features[static_cast<size_t>(row * data.input_width + f)];
-        if (std::isnan(value)) continue;
-        sum += static_cast<double>(value);
+      for (auto at = static_cast<size_t>(f); at < features.size(); at += static_cast<size_t>(data.input_width)) {
+        if (std::isnan(features[at])) continue;
+        sum += features[at];
         ++present;
       }
-      const auto mean = static_cast<float>(sum / static_cast<double>(present));
-      for (int64_t row = 0; row < data.num_rows; ++row) {
-        float& value = data.features[static_cast<size_t>(row * data.input_width + f)];
-        if (std::isnan(value)) value = mean;
-      }
+      const double mean = sum / static_cast<double>(present);
+      for (auto at = static_cast<size_t>(f); at < features.size(); at += static_cast<size_t>(data.input_width))
+        if (std::isnan(features[at])) features[at] = mean;
     }
   }
+}
+
+/// Stores the features as floats. A column that would lose more than floats lose after they are standardised becomes
+/// relative to its mean, which the standardisation subtracts anyway.
+void store_features(const std::vector<double>& wide, Dataset& data) {
+  const auto width = static_cast<size_t>(data.input_width);
+  const auto rows = static_cast<double>(data.num_rows);
+  std::vector<double> mean(width, 0), variance(width, 0), loss(width, 0);
+  for (size_t at = 0; at < wide.size(); ++at) {
+    mean[at % width] += wide[at] / rows;
+    const double change = std::abs(static_cast<double>(static_cast<float>(wide[at])) - wide[at]);
+    loss[at % width] = std::max(loss[at % width], change);
+  }
+  for (size_t at = 0; at < wide.size(); ++at) {
+    const double distance = wide[at] - mean[at % width];
+    variance[at % width] += distance * distance / rows;
+  }
+  constexpr double kVisible = 1e-6;  // of the standard deviation
+  data.feature_origins.assign(width, 0);
+  for (size_t f = 0; f < width; ++f)
+    if (loss[f] > kVisible * std::sqrt(variance[f])) data.feature_origins[f] = mean[f];
+  data.features.resize(wide.size());
+  for (size_t at = 0; at < wide.size(); ++at)
+    data.features[at] = static_cast<float>(wide[at] - data.feature_origins[at % width]);
 }
 
 /// Maps the distinct integer values, ascending, to class indices; empty when some value is not an integer or there are
@@ -126,7 +152,7 @@ std::map<int64_t, float> integer_classes(const std::vector<double>& values, size
 
 void set_classes(Dataset& data, const CsvTable& table, const CsvColumn& column, std::vector<std::string> names) {
   if (names.size() < 2)
-    refuse_cell(Cause::data_corrupt, table.text.path, table.has_header ? 2 : 1, column,
+    refuse_cell(Cause::data_corrupt, table.path(), table.table.has_header ? 2 : 1, column,
                 fmt::format("every row is of the same class '{}'", names.front()),
                 column.categorical ? "a target with at least two values"
                                    : "a target with at least two values, or `regression`");
@@ -149,7 +175,7 @@ bool set_class_target(Dataset& data, const CsvTable& table, const CsvColumn& col
   const auto classes = integer_classes(values, asked ? values.size() : kMaxIntegerClasses);
   if (asked && classes.empty())
     throw Error(Cause::usage,
-                fmt::format("{}: target '{}' has fractions, so it has no classes", table.text.path, column.name),
+                fmt::format("{}: target '{}' has fractions, so it has no classes", table.path(), column.name),
                 "`regression`");
   if (classes.empty()) return false;
   std::vector<std::string> names;
@@ -159,14 +185,15 @@ bool set_class_target(Dataset& data, const CsvTable& table, const CsvColumn& col
   return true;
 }
 
-void set_targets(Dataset& data, const CsvTable& table, const TargetColumns& targets, CsvOptions::Task task) {
+void set_targets(Dataset& data, const CsvTable& table, const std::vector<std::vector<double>>& targets,
+                 CsvOptions::Task task) {
   const auto columns = columns_with(table, CsvColumn::Role::target);
   for (const CsvColumn* column : columns) data.target_names.push_back(column->name);
   if (columns.size() > 1 && task == CsvOptions::Task::classification)
     throw Error(Cause::usage, fmt::format("classification of {} targets at once", columns.size()), "one target column");
   for (const CsvColumn* column : columns)
     if (column->categorical && (columns.size() > 1 || task == CsvOptions::Task::regression))
-      refuse_cell(Cause::usage, table.text.path, column->words.first_line, *column,
+      refuse_cell(Cause::usage, table.path(), column->words.first_line, *column,
                   fmt::format("'{}' is no number to regress on", column->words.first_text),
                   "this column as the only target, or numeric targets");
   if (columns.size() == 1 && task != CsvOptions::Task::regression &&
@@ -177,6 +204,16 @@ void set_targets(Dataset& data, const CsvTable& table, const TargetColumns& targ
   data.targets.reserve(static_cast<size_t>(data.num_rows * data.output_width));
   for (size_t row = 0; row < static_cast<size_t>(data.num_rows); ++row)
     for (const std::vector<double>& column : targets) data.targets.push_back(static_cast<float>(column[row]));
+  for (size_t t = 0; t < columns.size(); ++t) {
+    FloatLoss loss;
+    for (const double value : targets[t]) loss.add(value);
+    if (loss.is_visible())
+      data.warnings.push_back(
+          fmt::format("{}, column {} '{}': targets change by up to {} by becoming floats, and differ by about {}: "
+                      "subtract an offset in the file",
+                      table.path(), columns[t]->index + 1, columns[t]->name, format_number(loss.largest()),
+                      format_number(loss.usual_step())));
+  }
 }
 
 }  // namespace
@@ -186,17 +223,19 @@ Dataset load_csv(const CsvOptions& options) {
   Dataset data;
   data.name = std::filesystem::path(options.path).stem().string();
   place_features(table, data);
-  TargetColumns targets;
-  read_rows(table, data, targets);
-  if (options.missing == CsvOptions::Missing::mean) fill_missing(table, data);
-  set_targets(data, table, targets, options.task);
+  WideRows wide;
+  read_rows(table, data, wide);
+  if (options.missing == CsvOptions::Missing::mean) fill_missing(table, data, wide.features);
+  store_features(wide.features, data);
+  set_targets(data, table, wide.targets, options.task);
+  data.notes = std::move(table.table.notes);
   data.input_shape = {data.input_width};
   if (options.window == 0) return data;
-  if (data.num_rows < table.num_rows)
+  if (data.num_rows < table.table.num_rows)
     throw Error(Cause::usage,
                 fmt::format("{}: a window of consecutive rows would join the rows around {} that are dropped for "
                             "missing values",
-                            options.path, table.num_rows - data.num_rows),
+                            options.path, table.table.num_rows - data.num_rows),
                 "`missing=mean`, or a file without them");
   return slide_windows(data, options.window, options.stride, options.path);
 }

@@ -5,20 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "files/text_table.h"
 #include "train/dataset.h"
 
 namespace amdahl {
 
 struct CsvOptions {
-  enum class Header { automatic, present, absent };
   enum class Missing { refuse, drop_row, mean };
   enum class Task { automatic, regression, classification };
 
   std::string path;
   std::vector<std::string> target_columns;
   std::vector<std::string> ignore_columns;
-  char delimiter = 0;  // 0: comma, semicolon or tab, whichever splits the first lines evenly
-  Header header = Header::automatic;
+  TableOptions table;
   Missing missing = Missing::refuse;
   Task task = Task::automatic;
   int64_t window = 0;  // consecutive rows per input, whose target is that of the last row; 0: one row, without steps
@@ -27,14 +26,12 @@ struct CsvOptions {
 
 /// Reads a file into memory and converts it to numbers.
 ///
-/// - Header: automatic takes the first line as column names unless one of its fields is a number; without a header the
-///   columns are c0, c1, ...
-/// - Missing: an empty field, NA, N/A, null or ? (any case). refuse: an error with its line. drop_row: the row is
-///   skipped. mean: the mean of the column over the file (for a categorical column: the category frequencies); a
-///   missing target is never filled in.
+/// - Header: see open_table; without one the columns are c0, c1, ...
+/// - Missing: see MissingMarkers. refuse: an error with its line. drop_row: the row is skipped. mean: the mean of the
+///   column over the file (for a categorical column: the category frequencies); a missing target is never filled in.
 /// - Features: a column whose values are numbers is one feature; any other is categorical and becomes one feature
-///   "column=value" per value (sorted, at most 1,000). If at least 90 % of a column's values are numbers, a word in it
-///   is an error instead.
+///   "column=value" per value (sorted, at most 1,000). See decide_kind for what is refused. Numbers whose standard
+///   deviation is small beside their mean are stored relative to it (Dataset::feature_origins).
 /// - Target: one categorical column, or one of integers with at most 100 distinct values, gives classes
 ///   (cross-entropy) unless `task` overrides it; everything else is regression (mse).
 /// - Window: rows in the order of the file, see slide_windows.

@@ -27,8 +27,12 @@ struct Dataset {
   std::vector<std::string> feature_names;  // [features] of a step; empty for tokens and images
   std::vector<std::string> target_names;   // one per target column; empty for tokens
   std::vector<std::string> class_names;    // [output_width] for cross-entropy where classes have names, else empty
-  std::vector<float> features;             // [num_rows, input_width]
+  std::vector<float> features;             // [num_rows, input_width], less `feature_origins`
   std::vector<float> targets;              // [num_rows, target_floats()]
+  /// [features] of a table: what was subtracted from a feature before it became a float; 0 unless that keeps digits.
+  std::vector<double> feature_origins;
+  std::vector<std::string> notes;     // how the file was read, where that may be wrong
+  std::vector<std::string> warnings;  // what its numbers lost
 
   /// Floats of one row of `targets`: [output_width] values for mse, [targets_per_row] class indices for cross-entropy.
   int64_t target_floats() const { return loss == LossKind::mse ? output_width : targets_per_row; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "amdahl/units.h"
 #include "files/token_file.h"
@@ -37,6 +38,11 @@ std::string position_of(const TokenSequence& sequence, size_t index) {
 
 int64_t checked_vocabulary(const TokenSequence& sequence, int64_t wanted) {
   const auto largest = std::max_element(sequence.tokens.begin(), sequence.tokens.end());
+  if (static_cast<int64_t>(*largest) >= kMostTokens)
+    throw Error(Cause::data_corrupt,
+                fmt::format("{}, {}: {} is no token", sequence.origin,
+                            position_of(sequence, static_cast<size_t>(largest - sequence.tokens.begin())), *largest),
+                "tokens below 16,777,216; or `bin_type` with their width");
   if (wanted == 0) return std::max<int64_t>({2, sequence.vocabulary, static_cast<int64_t>(*largest) + 1});
   if (static_cast<int64_t>(*largest) < wanted) return wanted;
   const auto first = std::find_if(sequence.tokens.begin(), sequence.tokens.end(),
@@ -81,9 +87,9 @@ Dataset make_token_dataset(const TokenSequence& sequence, const TokenRows& rows)
   return data;
 }
 
-TokenSequence load_token_file(const std::string& path) {
-  const TokenFile file = read_token_file(path);
-  return {path, {file.tokens.begin(), file.tokens.end()}, 0, {}, file.header_bytes, sizeof(uint16_t)};
+TokenSequence load_token_file(const std::string& path, size_t width) {
+  TokenFile file = read_token_file(path, width);
+  return {path, std::move(file.tokens), 0, {}, file.header_bytes, file.token_bytes};
 }
 
 }  // namespace amdahl

@@ -21,7 +21,7 @@ struct TokenRows {
 /// the tokenizer. Error{data_corrupt}: a token beyond the vocabulary, with its position. Error{out_of_memory}.
 Dataset make_token_dataset(const TokenSequence& sequence, const TokenRows& rows);
 
-/// The tokens of a .bin file (files/token_file.h). Errors as read_token_file.
-TokenSequence load_token_file(const std::string& path);
+/// The tokens of a .bin file (files/token_file.h), of `width` bytes each. Errors as read_token_file.
+TokenSequence load_token_file(const std::string& path, size_t width = 0);
 
 }  // namespace amdahl

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "amdahl/units.h"
+#include "files/text_encoding.h"
 #include "files/whole_file.h"
 
 namespace amdahl {
@@ -71,6 +72,7 @@ TokenSequence tokenize_file(const std::string& path, const std::string& tokenize
     throw Error(Cause::usage, fmt::format("`tokenizer`: unknown tokenizer '{}'", tokenizer),
                 choices_hint(tokenizer, {"bytes", "words"}));
   const std::string text = read_text_file(path, Cause::usage, kMostDataBytes);
+  require_text(text, path);
   TokenSequence sequence = tokenizer == "bytes" ? tokenize_bytes(text, path) : tokenize_words(text, path, limit);
   if (sequence.tokens.empty())
     throw Error(Cause::data_corrupt, fmt::format("{}: the text has no {}", path, tokenizer), "a text file");

@@ -32,7 +32,8 @@ TokenSequence tokenize_bytes(std::string_view text, std::string origin);
 TokenSequence tokenize_words(std::string_view text, std::string origin, int64_t limit);
 
 /// Reads a text file, which may be gzip-compressed, and tokenizes it with the tokenizer of that name: "bytes" or
-/// "words". Error{usage} for another name and a file that cannot be read, Error{data_corrupt} for an empty text.
+/// "words". Error{usage} for another name and a file that cannot be read, Error{data_corrupt} for an empty text and one
+/// that is not UTF-8.
 TokenSequence tokenize_file(const std::string& path, const std::string& tokenizer, int64_t limit);
 
 }  // namespace amdahl

@@ -74,7 +74,7 @@ def check_bad_csv(case):
         ("header.csv", "a,b,y\n", 2, "data-corrupt", []),
         ("word.csv", "a,b,y\n" + rows + "7,oops,1\n", 2, "data-corrupt", ["line 32", "'b'", "oops"]),
         ("hole.csv", "a,b,y\n" + rows + "7,,1\n", 2, "data-corrupt", ["line 32", "'b'", "missing"]),
-        ("nan.csv", "a,b,y\n" + rows + "7,nan,1\n", 1, "non-finite", ["line 32", "'b'", "nan"]),
+        ("nan.csv", "a,b,y\n" + rows + "7,nan,1\n", 2, "data-corrupt", ["line 32", "'b'", "nan", "--missing"]),
         ("inf.csv", "a,b,y\n" + rows + "7,1e99,1\n", 1, "non-finite", ["line 32", "'b'", "1e99"]),
         ("binary.csv", "a,b,y\n1,\0,3\n", 2, "data-corrupt", ["line 2"]),
         ("quote.csv", 'a,b,y\n1,"2,3\n' + rows, 2, "data-corrupt", ["line 2"]),

@@ -112,7 +112,16 @@ void parse_prices(std::string_view bytes) { prices_from_toml(bytes, "input"); }
 void parse_gpu_kind(std::string_view bytes) { gpu_kind_from_toml(bytes, "input"); }
 void parse_ply_cloud(std::string_view bytes) { parse_ply(bytes, "input"); }
 void parse_npy_cloud(std::string_view bytes) { load_point_cloud(file_of(bytes, ".npy")); }
-void parse_kitti(std::string_view bytes) { load_point_cloud(file_of(bytes, ".bin")); }
+/// As rows of four floats, whatever the numbers look like, and as the name and the numbers say.
+void parse_kitti(std::string_view bytes) {
+  SensorFileOptions options;
+  options.bin_columns = 4;
+  try {
+    load_point_cloud(file_of(bytes, ".bin"), options);
+  } catch (const Error&) {
+  }
+  load_point_cloud(file_of(bytes, bytes.size() % 20 == 0 ? ".pcd.bin" : ".bin"));
+}
 void parse_trajectories(std::string_view bytes) { load_trajectories(file_of(bytes, ".csv")); }
 
 /// As it is, and with the checksums that its arrays have now: else no changed array would get past them.
@@ -135,8 +144,9 @@ void parse_pipeline(std::string_view bytes) {
 
 void parse_tokens(std::string_view bytes) {
   const TokenFile file = parse_token_file(bytes, "input");
-  if (file.header_bytes + 2 * file.tokens.size() != bytes.size()) throw std::logic_error("bytes are left");
-  make_token_dataset({"input", {file.tokens.begin(), file.tokens.end()}, 0, {}, file.header_bytes, 2}, {.steps = 3});
+  if (file.header_bytes + file.token_bytes * file.tokens.size() != bytes.size())
+    throw std::logic_error("bytes are left");
+  make_token_dataset({"input", file.tokens, 0, {}, file.header_bytes, file.token_bytes}, {.steps = 3});
 }
 
 /// What is read is written and read again: the same tensors and metadata.
@@ -177,6 +187,7 @@ constexpr Target kTargets[] = {
     {"kitti", parse_kitti},
     {"machine", parse_machine},
     {"nccl_tests", parse_measurements},
+    {"rccl_tests", parse_measurements},
     {"nvbandwidth", parse_measurements},
     {"robocache", parse_measurements},
     {"measurements", parse_measurements},

@@ -41,6 +41,7 @@ std::string timeline_text(const TimelineOutcome& outcome) {
     text += fmt::format("stream    {}{}", stream.name.empty() ? "" : stream.name + " ",
                         shape_text({stream.batch, stream.length, stream.width}));
     if (!stream.names.empty()) text += fmt::format(": {}", fmt::join(stream.names, ", "));
+    if (!stream.time_name.empty()) text += fmt::format("; time: {}", stream.time_name);
     if (!stream.skipped.empty()) text += fmt::format("; no numbers in: {}", fmt::join(stream.skipped, ", "));
     text += '\n';
   }

@@ -13,7 +13,7 @@
 namespace amdahl {
 namespace {
 
-using Header = CsvOptions::Header;
+using Header = HeaderChoice;
 using Missing = CsvOptions::Missing;
 using Task = CsvOptions::Task;
 
@@ -120,7 +120,7 @@ TEST_F(Csv, FindsTheDelimiter) {
   // Commas inside a semicolon file do not mislead it, nor delimiters inside quotes.
   EXPECT_EQ(load_csv(file("a;y\n\"x,z\";0.5\n\"q,r,s\";1.5\n")).feature_names, (Names{"a=q,r,s", "a=x,z"}));
   CsvOptions told = file("a|y\n1|0.5\n2|1.5\n");
-  told.delimiter = '|';
+  told.table.delimiter = '|';
   EXPECT_EQ(load_csv(told).features, (Floats{1, 2}));
 }
 
@@ -130,10 +130,10 @@ TEST_F(Csv, TellsAHeaderFromData) {
   EXPECT_EQ(load_csv(file("a,y\n3,4.5\n")).num_rows, 1);
   EXPECT_EQ(load_csv(file(",x,y\n0,3,4.5\n")).feature_names, (Names{"c0", "x"}));  // an index column without a name
   CsvOptions years = file("2020,2021\n1,2.5\n3,4.5\n", {"2021"});
-  years.header = Header::present;
+  years.table.header = Header::present;
   EXPECT_EQ(load_csv(years).feature_names, (Names{"2020"}));
   CsvOptions words = file("red,0.5x\nblue,1.5x\n", {"c1"});
-  words.header = Header::absent;
+  words.table.header = Header::absent;
   EXPECT_EQ(load_csv(words).num_rows, 2);
   expect_refused(file("1,2\n3,4\n", {"y"}), Cause::usage, {"no column 'y'", "c0, c1", "no header"});
 }
@@ -249,14 +249,14 @@ TEST_F(Csv, NamesAStrayWordAmongNumbers) {
   std::string text = "a,y\n";
   for (int i = 0; i < 20; ++i) text += (i == 12 ? "1O,0.5\n" : std::to_string(i) + ",0.5\n");
   expect_refused(file(text), Cause::data_corrupt, {"line 14", "column 1 'a'", "'1O'", "19 of 20"});
-  expect_refused(file("a;y\n1,5;2\n2,5;3\n"), Cause::data_corrupt, {"line 2", "'1,5'", "comma"});
+  EXPECT_EQ(load_csv(file("a;y\n1,5;2\n2,5;3\n")).features, (Floats{1.5f, 2.5f}));
 }
 
 TEST_F(Csv, RefusesNumbersThatAreNotFinite) {
-  for (const char* bad : {"nan", "NaN", "inf", "-Infinity", "1e39", "-1e999"})
+  for (const char* bad : {"inf", "-Infinity", "1e39", "-1e999"})
     expect_refused(file(std::string("a,y\n1,2\n3,4\n") + bad + ",5\n"), Cause::non_finite,
                    {"line 4", "column 1 'a'", std::string("'") + bad + "'"});
-  expect_refused(file("a,y\n1,nan\n3,4\n"), Cause::non_finite, {"line 2", "'y'"});
+  expect_refused(file("a,y\n1,inf\n3,4\n"), Cause::non_finite, {"line 2", "'y'"});
 }
 
 TEST_F(Csv, NamesMissingValuesOrTreatsThemAsTold) {

@@ -1,4 +1,6 @@
 // Trajectories in .npz and .csv files.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
@@ -69,6 +71,15 @@ TEST_F(NpzFiles, WhatIsNoStream) {
   corrupt({times("times", {3}), floats("values", {3, 2})}, {"trajectory 0, sample 1", "below"});
 }
 
+TEST_F(NpzFiles, ValuesSayWhatTheyLoseAsFloats) {
+  std::vector<double> wide{47.3977418, 0.5, 47.3977419, 0.25, 47.3977420, 0.75};
+  const std::vector<Trajectories> streams = loaded({times("times", {3}), {"values", DType::f64, {3, 2}, wide.data()}});
+  ASSERT_EQ(streams[0].warnings.size(), 1u);
+  EXPECT_NE(streams[0].warnings[0].find("value 0: values change by up to 1"), std::string::npos)
+      << streams[0].warnings[0];
+  EXPECT_TRUE(loaded({times("times", {3}), floats("values", {3, 4})})[0].warnings.empty());
+}
+
 TEST_F(NpzFiles, CutOffOrBentFiles) {
   loaded({times("times", {3}), floats("values", {3, 4})});
   const std::string good = read(root_ / "s.npz");
@@ -95,9 +106,9 @@ TEST_F(CsvFiles, Columns) {
   EXPECT_EQ(named.skipped, std::vector<std::string>{"label"});
   EXPECT_EQ(named.values[2], 3);
   EXPECT_TRUE(std::isnan(named.values[3]));
-  const Trajectories first = load("a;b\r\n0;1\r\n0.25;2\r\n");
+  const Trajectories first = load("a;b\r\n0;2\r\n0.25;1\r\n");
   EXPECT_EQ(first.times, (std::vector<double>{0, 0.25}));
-  EXPECT_EQ(first.values, (std::vector<float>{1, 2}));
+  EXPECT_EQ(first.values, (std::vector<float>{2, 1}));
   const Trajectories bare = load("0,1\n1,2\n");
   EXPECT_EQ(bare.length, 2);
   EXPECT_EQ(bare.names, std::vector<std::string>{"c1"});
@@ -115,16 +126,121 @@ TEST_F(CsvFiles, Batches) {
 
 TEST_F(CsvFiles, ThatIsWrong) {
   corrupt_trajectories("t.csv", "", {"empty"});
-  corrupt_trajectories("t.csv", "t,x\n", {"line 2"});
+  corrupt_trajectories("t.csv", "t,x\n", {"no rows"});
   corrupt_trajectories("t.csv", "t,x\n0,1\n1\n", {"line 3", "1 fields"});
+  corrupt_trajectories("t.csv", "t,x\n0,1\n1,1e39\n", {"line 3, column 2 'x'", "1e39", "range"});
   corrupt_trajectories("t.csv", "t,x\n0,1\n1,two\n", {"line 3, column 2 'x'", "'two'"});
   corrupt_trajectories("t.csv", "t,x\n0,1\n1,\n", {"line 3, column 2 'x'"});
   corrupt_trajectories("t.csv", "t,x\n0,\n1,2\n", {"line 2, column 2 'x'"});
-  corrupt_trajectories("t.csv", "t,x\nnan,1\n", {"line 2", "not finite"});
+  corrupt_trajectories("t.csv", "t,x\n0,1\nnan,1\n", {"line 3", "not finite"});
   corrupt_trajectories("t.csv", "t,x\n0,1\n2,1\n1,1\n", {"line 4", "below"});
   corrupt_trajectories("t.csv", "t,x\n0,a\n", {"no column of values"});
   corrupt_trajectories("t.csv", std::string_view("t,x\n0,1\n\0", 9), {"line 3", "NUL"});
   refused(Cause::usage, {"t.parquet", ".npz", ".csv"}, [&] { load_trajectories(root_ / "t.parquet"); });
+}
+
+// The time is found by its name in any unit and spelling, wherever it stands.
+TEST_F(CsvFiles, TimeColumnsByName) {
+  const auto time_of = [&](const std::string& header, const std::string& rows = "5,0,3\n4,1,7\n") {
+    return load_trajectories(write("t.csv", header + "\n" + rows)).at(0).time_name;
+  };
+  for (const char* name : {"time",
+                           "Time",
+                           "t",
+                           "TIMESTAMP",
+                           "time_s",
+                           "t_ns",
+                           "time [s]",
+                           "timestamp(us)",
+                           "Timestamp (ms)",
+                           "stamp.sec",
+                           "%time",
+                           "#timestamp [ns]",
+                           "ts",
+                           "t.sec",
+                           "timestamp_seconds",
+                           "timestampNs",
+                           "date_time",
+                           "gps_time",
+                           "header.stamp",
+                           "rosbagTimestamp",
+                           "unixtime",
+                           "seconds",
+                           "epoch"})
+    EXPECT_EQ(time_of(std::string("x,") + name + ",y"), std::string(name)) << name;
+  // No name says it: the only column that rises.
+  const Trajectories rising = load_trajectories(write("t.csv", "x,a,y\n5,0,3\n4,1,7\n6,2,1\n")).at(0);
+  EXPECT_EQ(rising.time_name, "a");
+  ASSERT_EQ(rising.warnings.size(), 1u);
+  EXPECT_NE(rising.warnings[0].find("'a' is taken as the time"), std::string::npos) << rising.warnings[0];
+  EXPECT_TRUE(load_trajectories(write("t.csv", "x,t\n5,0\n4,1\n")).at(0).warnings.empty());
+}
+
+TEST_F(CsvFiles, TimeColumnsThatAreUnsure) {
+  const auto unsure = [&](const std::string& bytes, const std::vector<std::string>& words) {
+    const std::string path = write("t.csv", bytes);
+    refused(Cause::usage, words, [&] { load_trajectories(path); });
+  };
+  unsure("time,timestamp,x\n0,0,1\n1,1,2\n", {"2 columns can be the time: time, timestamp", "`time_column`"});
+  unsure("stamp.sec,stamp.nanosec,x\n0,0,1\n0,5,2\n", {"stamp.sec, stamp.nanosec"});
+  unsure("gps_time,utc_time,x\n0,0,1\n1,1,2\n", {"gps_time, utc_time"});
+  unsure("a,b,x\n0,0,1\n1,1,0\n", {"2 columns can be the time: a, b"});
+  unsure("a,b\n2,1\n1,0\n", {"no column", "a, b"});
+  SensorFileOptions options;
+  options.time_column = "timestamp";
+  const std::string path = write("t.csv", "time,timestamp,x\n0,5,1\n1,6,2\n");
+  EXPECT_EQ(load_trajectories(path, options).at(0).times, (std::vector<double>{5, 6}));
+  options.time_column = "stamp";
+  refused(Cause::usage, {"no column 'stamp'", "time, timestamp"}, [&] { load_trajectories(path, options); });
+  const std::string dates = write("t.csv", "time,x\n2020-01-01,1\n2020-01-02,2\n");
+  refused(Cause::data_corrupt, {"line 2, column 1 'time'", "'2020-01-01' is no time"},
+          [&] { load_trajectories(dates); });
+}
+
+TEST_F(CsvFiles, ColumnTypesComeFromAllRows) {
+  corrupt_trajectories("t.csv", "t,x,y\n0,NA,1\n1,2,3\n2,3,4\n", {"line 2, column 2 'x'", "'NA' is a missing value"});
+  corrupt_trajectories("t.csv", "t,x,y\n0,-,1\n1,2,3\n2,3,4\n", {"line 2, column 2 'x'", "'-'"});
+  corrupt_trajectories("t.csv", "t,x,y\n0,,1\n1,2,3\n2,3,4\n", {"line 2, column 2 'x'", "a missing value"});
+  SensorFileOptions options;
+  options.missing = "drop";
+  options.missing_values = {"-"};
+  const Trajectories kept = load_trajectories(write("t.csv", "t,x,y\n0,-,1\n1,2,3\n2,3,4\n"), options).at(0);
+  EXPECT_EQ(kept.times, (std::vector<double>{1, 2}));
+  EXPECT_EQ(kept.names, (std::vector<std::string>{"x", "y"}));
+  EXPECT_TRUE(std::isnan(load_trajectories(write("t.csv", "t,x\n0,nan\n1,2\n")).at(0).values[0]));
+}
+
+TEST_F(CsvFiles, OtherDelimitersAndSpellings) {
+  const Trajectories tum =
+      load_trajectories(write("t.txt", "# a comment\n1305031449.80 0 0 1\n1305031449.81 1 2 1\n")).at(0);
+  EXPECT_EQ(tum.times, (std::vector<double>{1305031449.80, 1305031449.81}));
+  EXPECT_EQ(tum.values, (std::vector<float>{0, 0, 1, 1, 2, 1}));
+  const Trajectories named = load_trajectories(write("t.txt", "# x timestamp y\n1 5 2\n3 6 4\n")).at(0);
+  EXPECT_EQ(named.time_name, "timestamp");
+  EXPECT_EQ(named.names, (std::vector<std::string>{"x", "y"}));
+  const Trajectories commas = load_trajectories(write("t.csv", "sep=;\nzeit_t;x;time\n0,5;1,25;0\n1;2,5;0,1\n")).at(0);
+  EXPECT_EQ(commas.times, (std::vector<double>{0, 0.1}));
+  EXPECT_EQ(commas.values, (std::vector<float>{0.5f, 1.25f, 1, 2.5f}));
+  EXPECT_EQ(commas.warnings.size(), 3u);
+  corrupt_trajectories("t.csv", std::string("\xFF\xFEt\0", 4), {"UTF-16", "iconv"});
+}
+
+// The loss is warned of where it can be seen beside the steps of the values, in the unit of the file.
+TEST_F(CsvFiles, ValuesSayWhatTheyLoseAsFloats) {
+  const auto warnings = [&](double offset, double step) {
+    std::string text = "t,x\n";
+    for (int i = 0; i < 50; ++i) text += fmt::format("{},{:.10f}\n", i, offset + step * i);
+    return load_trajectories(write("t.csv", text)).at(0).warnings;
+  };
+  EXPECT_EQ(warnings(0, 0.1).size(), 0u);
+  EXPECT_EQ(warnings(100, 0.1).size(), 0u);
+  EXPECT_EQ(warnings(5e6, 1).size(), 0u);  // whole numbers are floats
+  for (const auto& [offset, step] : {std::pair{47.3977418, 1e-7}, {5261234.567, 1.1}, {1.7e9, 0.05}, {4e6, 30.01}}) {
+    const std::vector<std::string> lost = warnings(offset, step);
+    ASSERT_EQ(lost.size(), 1u) << offset;
+    EXPECT_NE(lost[0].find("column 'x': values change by up to "), std::string::npos) << lost[0];
+    EXPECT_NE(lost[0].find(fmt::format("differ by about {:.3g}", step)), std::string::npos) << lost[0];
+  }
 }
 
 }  // namespace

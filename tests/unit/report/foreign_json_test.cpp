@@ -139,6 +139,84 @@ TEST(ForeignJsonText, RefusalsNameTheKey) {
   refused(nvbandwidth, "/nvbandwidth/error", "no GPU", "says: no GPU");
 }
 
+TEST(ForeignJsonText, WhatMeasuresNothingIsLeftOutWithANote) {
+  const TestFolder folder;
+  json document = fixture("nccl_tests_all_reduce.json");
+  const size_t all = read_measurements(folder.write("n.json", document.dump())).records.size();
+  for (const char* placement : {"out_of_place", "in_place"}) {
+    json& body = document["results"][0][placement];
+    body["time"] = body["alg_bw"] = body["bus_bw"] = 0;
+  }
+  document["results"][0]["size"] = document["results"][0]["count"] = 0;
+  const Measurements found = read_measurements(folder.write("n.json", document.dump()));
+  EXPECT_EQ(found.records.size(), all - 2);
+  ASSERT_FALSE(found.notes.empty());
+  EXPECT_NE(found.notes[0].find("1 result of size 0"), std::string::npos) << found.notes[0];
+}
+
+TEST(ForeignJsonText, OneRankHasNoBus) {
+  const TestFolder folder;
+  json document = fixture("nccl_tests_all_reduce.json");
+  document["config"]["nthreads"] = document["config"]["ngpus"] = 1;
+  document["config"]["devices"].erase(document["config"]["devices"].begin() + 1, document["config"]["devices"].end());
+  for (json& row : document["results"])
+    for (const char* placement : {"out_of_place", "in_place"}) row[placement]["bus_bw"] = 0;
+  const Measurements found = read_measurements(folder.write("n.json", document.dump()));
+  ASSERT_FALSE(found.records.empty());
+  for (const Record& record : found.records) {
+    EXPECT_EQ(std::get<int64_t>(record.axes.at("devices")), 1);
+    EXPECT_GT(record.value("algbw").value_or(0), 0);
+    EXPECT_FALSE(record.value("busbw"));
+  }
+}
+
+TEST(ForeignJsonText, NvbandwidthWithoutDevices) {
+  const TestFolder folder;
+  json document = fixture("nvbandwidth.json");
+  const size_t all = read_measurements(folder.write("n.json", document.dump())).records.size();
+  document["nvbandwidth"]["GPU Device list"] = nullptr;
+  EXPECT_EQ(read_measurements(folder.write("n.json", document.dump())).records.size(), all);
+  document["nvbandwidth"].erase("GPU Device list");
+  EXPECT_EQ(read_measurements(folder.write("n.json", document.dump())).records.size(), all);
+}
+
+json rccl_result(const char* name, int64_t size, int in_place, double time) {
+  return {{"numCycle", 0}, {"name", name},    {"nodes", 1},          {"ranks", 2},   {"ranksPerNode", 2},
+          {"size", size},  {"type", "float"}, {"redop", "sum"},      {"time", time}, {"gpusPerRank", 1},
+          {"algBw", 0.5},  {"busBw", 0.25},   {"inPlace", in_place}, {"wrong", "0"}};
+}
+
+TEST(ForeignJsonText, RcclTestsInLinesAndInAList) {
+  const TestFolder folder;
+  json again = rccl_result("AllReduce", 1024, 0, 12.5), failed = rccl_result("AlltoAll", 64, 0, 9);
+  again["numCycle"] = 1;
+  failed["wrong"] = 3;
+  const json list{rccl_result("AllReduce", 1024, 0, 10.5), rccl_result("AllReduce", 1024, 1, 11), again,
+                  rccl_result("AllGather", 0, 0, 3),       rccl_result("HyperCube", 64, 0, 3),    failed};
+  std::string lines;
+  for (const json& line : list) lines += line.dump() + "\n";
+  for (const std::string& text : {lines, list.dump(1)}) {
+    const Measurements found = read_measurements(folder.write("r.json", text));
+    EXPECT_EQ(found.kind, "collectives");
+    EXPECT_TRUE(found.foreign);
+    ASSERT_EQ(found.records.size(), 3u);
+    const Record& first = found.records[0];
+    EXPECT_EQ(std::get<std::string>(first.axes.at("collective")), "all_reduce");
+    EXPECT_EQ(std::get<int64_t>(first.axes.at("bytes")), 1024);
+    EXPECT_EQ(std::get<int64_t>(first.axes.at("devices")), 2);
+    EXPECT_EQ(std::get<std::string>(first.axes.at("dtype")), "f32");
+    EXPECT_EQ(std::get<std::string>(first.axes.at("op")), "sum");
+    EXPECT_FALSE(std::get<bool>(first.axes.at("in_place")));
+    EXPECT_EQ(first.series[0].samples, (std::vector<double>{10.5, 12.5}));  // two cycles
+    EXPECT_EQ(found.records[2].status.kind, Status::Kind::failed);
+    ASSERT_EQ(found.notes.size(), 2u);
+    EXPECT_NE(found.notes[0].find("size of 0"), std::string::npos);
+    EXPECT_NE(found.notes[1].find("'HyperCube'"), std::string::npos);
+  }
+  const Tally tally = damage_every_field(list);
+  EXPECT_GT(tally.refused, 20);
+}
+
 TEST(ForeignJsonText, NumbersAreThoseOfTheFile) {
   const TestFolder folder;
   const json document = fixture("nccl_tests_all_reduce.json");

@@ -1,0 +1,16 @@
+// Point clouds in .bin files, which have no header: rows of little-endian floats or doubles.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "amdahl/sensor_files.h"
+
+namespace amdahl {
+
+/// The layout is that of the options, else the one that the name says, else KITTI's, four floats. A guessed layout is
+/// refused where the size or the numbers speak against it: Error{data_corrupt} with the options that would read the
+/// file. Error{usage} for options out of range.
+PointCloud parse_bin_cloud(std::string_view bytes, const std::string& path, const SensorFileOptions& options);
+
+}  // namespace amdahl
