@@ -42,14 +42,15 @@ test:  ## install what is missing, build, run every test
 	@$(call CONFIGURE,$(PRESET),ON)
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
 	@ctest --preset $(PRESET) --parallel $(TEST_JOBS)
+	@scripts/test_summary.sh build/$(PRESET)
 
 build:  ## install what is missing and build everything, tests included
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$(PRESET),ON)
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
 
-asan:  ## unit, parity, equivalence and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan:  ## unit and equivalence tests under ThreadSanitizer, but for those of one thread
+asan:  ## what computes and reads, and the fuzz tests, under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan:  ## what has threads (unit/run and equivalence tests) under ThreadSanitizer
 asan tsan:
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$@,ON)
