@@ -154,9 +154,10 @@ struct TrainConfig {
   double validation_fraction = 0.2;
   int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
   std::string output_dir;
-  std::string save;              // FILE.safetensors for the weights after the last epoch; empty: none
-  int64_t checkpoint_every = 0;  // steps between checkpoints; 0: none
-  std::string checkpoint_dir;    // empty: the folder "checkpoints" in `output_dir`
+  std::string save;                    // FILE.safetensors for the weights after the last epoch; empty: none
+  int64_t checkpoint_every = 0;        // steps between checkpoints; 0: none
+  bool rank_chose_output_dir = false;  // by itself: rank 0's counts. Otherwise all ranks must name the same
+  std::string checkpoint_dir;          // empty: the folder "checkpoints" in `output_dir`
   /// Go on from the newest intact checkpoint of `checkpoint_dir`, or begin where it holds none. Records are appended to
   /// a run that `output_dir` already holds. With the same configuration the weights are, bit by bit, those of a
   /// training without interruption, where reruns are bit-equal (CPU devices, or `deterministic`).

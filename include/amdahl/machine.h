@@ -79,7 +79,8 @@ struct MachineSpec {
   std::string host;
   std::string os;
   std::string cpu_name;
-  int num_cores = 0;  // cores this process may use
+  int num_cores = 0;     // cores this process may use
+  double cpu_limit = 0;  // processors that its control group allows, which may be less than a core; 0: no limit
   int num_numa_nodes = 1;
   int64_t memory_bytes = 0;
   std::vector<DeviceSpec> devices;  // real accelerators; empty without a GPU

@@ -89,6 +89,19 @@ void for_each_mesh(int devices, const Visit& visit) {
 
 const char* usual_strategy(const Mesh& mesh) { return mesh.dp > 1 ? "ddp" : "single"; }
 
+/// Leaves out numbers near a smaller one where there are many.
+void thin_out(std::vector<int64_t>& numbers) {
+  constexpr size_t kMany = 24;
+  constexpr double kApart = 1.4;
+  if (numbers.size() <= kMany) return;
+  std::vector<int64_t> kept;
+  for (const int64_t number : numbers)
+    if (kept.empty() || static_cast<double>(number) >= kApart * static_cast<double>(kept.back()))
+      kept.push_back(number);
+  if (kept.back() != numbers.back()) kept.push_back(numbers.back());
+  numbers = std::move(kept);
+}
+
 std::vector<int64_t> micro_batches_of(const PlanQuery& query, const Mesh& mesh) {
   std::vector<int64_t> all;
   if (query.all_micro_batches) {
@@ -99,6 +112,7 @@ std::vector<int64_t> micro_batches_of(const PlanQuery& query, const Mesh& mesh) 
       if (number * number != rows) all.push_back(rows / number);
     }
     std::sort(all.begin(), all.end());
+    thin_out(all);
   } else if (mesh.pp == 1) {
     all = {query.options.accumulate};
   } else {

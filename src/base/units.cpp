@@ -50,7 +50,25 @@ bool spans_at_most(int64_t first, int64_t last, uint64_t most) {
   return static_cast<uint64_t>(last) - static_cast<uint64_t>(first) <= most;
 }
 
-// Bytes of the UTF-8 character at the start of `text`; 0 for invalid bytes and control characters.
+/// Characters that show nothing themselves and change how others are shown or read: they end lines, turn the direction
+/// of text around, join, or have no width.
+bool is_invisible(uint32_t point) {
+  constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+      {0xad, 0xad},     {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},  {0x17b4, 0x17b5}, {0x180b, 0x180f},
+      {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0x3164, 0x3164},  {0xfe00, 0xfe0f}, {0xfeff, 0xfeff},
+      {0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges),
+                     [&](const auto& range) { return point >= range.first && point <= range.second; });
+}
+
+uint32_t code_point(std::string_view character) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(character[i])); };
+  uint32_t point = byte(0) & (0xffu >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i) point = point << 6 | (byte(i) & 0x3f);
+  return point;
+}
+
+// Bytes of the UTF-8 character at the start of `text`; 0 for invalid bytes, control and invisible characters.
 size_t shown_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
@@ -61,7 +79,8 @@ size_t shown_length(std::string_view text) {
   const bool control = byte(0) == 0xc2 && byte(1) < 0xa0;
   const bool overlong = (byte(0) == 0xe0 && byte(1) < 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90);
   const bool beyond = (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf4 && byte(1) >= 0x90);  // of Unicode
-  return control || overlong || beyond ? 0 : length;
+  const bool invisible = is_invisible(code_point(text.substr(0, length)));
+  return control || overlong || beyond || invisible ? 0 : length;
 }
 
 std::string escaped(std::string_view text) {

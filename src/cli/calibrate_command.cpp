@@ -32,7 +32,7 @@ int measure_command(MeasureArgs& args) {
   TerminalObserver observer(args.spread.talk.quiet);
   const CalibrationOutcome outcome = run_calibration(config, observer);
   if (args.spread.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
@@ -43,7 +43,7 @@ int measure_command(MeasureArgs& args) {
 int calibrate_command(const CalibrateArgs& args) {
   const CalibrateOutcome outcome = run_calibrate(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;

@@ -27,7 +27,7 @@ int collectives_command(const CollectivesArgs& args) {
   if (!args.json_file.empty()) save_text(args.json_file, to_json(outcome) + "\n");
   const bool json = args.talk.json || args.format == "json";
   if (json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, args.format == "nccl-tests" ? to_nccl_tests(outcome) : to_text(outcome));
   if (!args.curves.empty()) {
@@ -54,7 +54,7 @@ int arena_command(const ArenaArgs& args) {
   if (!args.environment_file.empty()) save_text(args.environment_file, to_environment(outcome));
   const bool json = args.talk.json || args.format == "json";
   if (json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   if (!args.environment_file.empty())

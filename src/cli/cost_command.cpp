@@ -11,7 +11,7 @@ namespace amdahl::cli {
 int cost_command(const CostArgs& args) {
   const CostOutcome outcome = run_cost(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));

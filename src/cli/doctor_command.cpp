@@ -17,7 +17,7 @@ int doctor_command(DoctorArgs args) {
   TerminalObserver observer(args.talk.quiet);
   const DoctorOutcome outcome = run_doctor(args.config, observer);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   if (!args.machine.empty()) save_measured(args.machine, outcome.machine);

@@ -23,7 +23,7 @@ int export_command(const ExportArgs& args) {
   for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
   const std::string& file = csv ? args.csv : args.jsonl;
   if (file == "-")
-    fmt::print("{}", outcome.text);  // data for other programs: printed verbatim
+    show_data(outcome.text);
   else
     save_text(file, outcome.text);
   return 0;

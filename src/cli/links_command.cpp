@@ -27,7 +27,7 @@ int links_command(const LinksArgs& args) {
   const LinksOutcome outcome = run_links(args.config, observer);
   if (args.config.repeat.is_child()) return 0;
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));

@@ -95,7 +95,7 @@ int onesided_command(const OneSidedArgs& args) {
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.table.empty()) save_text(args.table, to_choice_json(outcome) + "\n");
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   FILE* const beside = args.talk.json ? stderr : stdout;

@@ -28,6 +28,17 @@ void show(std::FILE* to, std::string_view lines) {
   }
 }
 
+void show_data(std::string_view text) {
+  if (!isatty(STDOUT_FILENO)) return put(stdout, text);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);  // of a CSV
+    put(stdout, printable(line) + (end < text.size() ? "\n" : ""));
+    begin = end + 1;
+  }
+}
+
 void show_written(const std::string& file) {
   struct stat written {};
   struct stat standard {};

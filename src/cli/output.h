@@ -14,8 +14,11 @@ namespace amdahl::cli {
 void put(std::FILE* to, std::string_view text);
 
 /// Prints lines that may contain records, file names and user text: control bytes are escaped, and keywords coloured if
-/// `has_color`. JSON is printed verbatim, since it has its own escapes.
+/// `has_color`.
 void show(std::FILE* to, std::string_view lines);
+
+/// Prints data for other programs to stdout, verbatim; to a terminal as `show` does.
+void show_data(std::string_view text);
 
 /// Prints the name of a written file to stdout, unless that file is stdout.
 void show_written(const std::string& file);

@@ -1,6 +1,7 @@
 // `amdahl plan`: options and output.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "amdahl/planner.h"
@@ -27,7 +28,7 @@ struct PlanArgs {
 int validate_command(const PlanArgs& args) {
   const PlanValidation validation = run_planner_validation(args.validation);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(validation));
+    show_data(to_json(validation) + "\n");
   else
     show(stdout, to_text(validation));
   return 0;
@@ -42,21 +43,30 @@ int verify_command(PlanArgs& args, const std::string& command_line) {
   TerminalObserver observer(args.talk.quiet);
   const VerifyOutcome outcome = run_plan_verification(args.verification, observer);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
+}
+
+std::vector<int> assumed_devices(const PlanArgs& args) {
+  std::vector<int> devices;
+  for (const int64_t count : parse_count_list(args.assume_devices, "--assume-devices")) {
+    if (count > std::numeric_limits<int>::max())
+      throw Error(Cause::usage, fmt::format("--assume-devices has {}", count), "2,4,8");
+    devices.push_back(static_cast<int>(count));
+  }
+  return devices;
 }
 
 int thresholds_command(PlanArgs& args) {
   ThresholdsConfig& config = args.thresholds;
   config.machine = args.config.machine, config.math = args.config.math, config.what_if = args.config.what_if;
   config.devices.clear();
-  for (const int64_t count : parse_count_list(args.assume_devices, "--assume-devices"))
-    config.devices.push_back(static_cast<int>(count));
+  config.devices = assumed_devices(args);
   const ThresholdsOutcome outcome = run_thresholds(config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
@@ -65,7 +75,7 @@ int thresholds_command(PlanArgs& args) {
 int plan_command(const PlanArgs& args) {
   const PlanOutcome outcome = run_plan(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
@@ -134,8 +144,8 @@ Command define_plan(CLI::App& app) {
             }
             if (!args->assume_devices.empty() && args->config.model.empty()) return thresholds_command(*args);
             if (!args->assume_devices.empty()) {
-              const std::vector<int64_t> counts = parse_count_list(args->assume_devices, "--assume-devices");
-              args->config.devices = static_cast<int>(*std::max_element(counts.begin(), counts.end()));
+              const std::vector<int> counts = assumed_devices(*args);
+              args->config.devices = *std::max_element(counts.begin(), counts.end());
             }
             if (!args->thresholds.link.empty())
               args->config.what_if += (args->config.what_if.empty() ? "link=" : ",link=") + args->thresholds.link;

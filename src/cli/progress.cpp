@@ -49,11 +49,11 @@ void TerminalObserver::progress(int done, int total, const std::string& what) {
       counted > 0 ? "ETA " + format_duration(spent / counted * (total - done)) : std::string("ETA unknown");
   const double since_last = std::chrono::duration<double>(now - last_).count();
   if (terminal_) {
-    put(stderr, fmt::format("\r\033[K[{}/{}] {}  {}", done, total, what, eta));
+    put(stderr, fmt::format("\r\033[K[{}/{}] {}  {}", done, total, printable(what), eta));
     std::fflush(stderr);
     line_open_ = true;
   } else if (since_last > 10) {
-    put(stderr, fmt::format("[{}/{}] {}  {}\n", done, total, what, eta));
+    put(stderr, fmt::format("[{}/{}] {}  {}\n", done, total, printable(what), eta));
     last_ = now;
   }
 }

@@ -105,7 +105,7 @@ void show_report(const std::string& run, const Talk& talk) {
   const ReportOutcome outcome = run_report(run, keeps);
   for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
   if (talk.json)
-    fmt::print("{}\n", outcome.json);
+    show_data(outcome.json + "\n");
   else
     show(stdout, outcome.text);
   if (keeps)

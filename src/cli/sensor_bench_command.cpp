@@ -16,7 +16,7 @@ int sensor_bench_command(const SensorBenchArgs& args) {
   if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.json_file.empty()) save_text(args.json_file, to_json(outcome) + "\n");
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   if (!outcome.run_dir.empty()) show(args.talk.json ? stderr : stdout, fmt::format("run: {}\n", outcome.run_dir));

@@ -11,7 +11,7 @@ template <class Outcome>
 int show_outcome(const Outcome& outcome, const std::string& output, const Talk& talk) {
   for (const std::string& warning : outcome.warnings) show(stderr, fmt::format("warning: {}\n", warning));
   if (talk.json) {
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
     return 0;
   }
   if (!talk.quiet) show(stdout, to_text(outcome));

@@ -13,7 +13,7 @@ namespace amdahl::cli {
 int advise_command(const AdviseArgs& args) {
   const Advice advice = run_advise(args.config);
   if (args.talk.json) {
-    fmt::print("{}\n", to_json(advice));
+    show_data(to_json(advice) + "\n");
     return 0;
   }
   show(stdout, fmt::format("{}: {}\n", advice.decision, advice.reason));
@@ -25,7 +25,7 @@ int advise_command(const AdviseArgs& args) {
 int outlook_command(const AdviseArgs& args) {
   const OutlookOutcome outcome = run_outlook(args.outlook);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
@@ -34,7 +34,7 @@ int outlook_command(const AdviseArgs& args) {
 int compare_command(const CompareArgs& args) {
   const CompareOutcome outcome = run_compare(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   if (!args.config.html.empty()) show(stderr, fmt::format("page: {}\n", args.config.html));
@@ -44,7 +44,7 @@ int compare_command(const CompareArgs& args) {
 int sensor_compare_command(const CompareArgs& args) {
   const SensorCompareOutcome outcome = run_sensor_compare(args.sensors);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, args.markdown ? to_markdown(outcome) : to_text(outcome));
   return 0;
@@ -53,7 +53,7 @@ int sensor_compare_command(const CompareArgs& args) {
 int plans_command(const PlansArgs& args) {
   const PlansOutcome outcome = run_plans(args.config);
   if (args.talk.json)
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
   else
     show(stdout, to_text(outcome));
   return 0;
@@ -62,24 +62,27 @@ int plans_command(const PlansArgs& args) {
 int info_command(const InfoArgs& args) {
   const InfoOutcome info = run_info(process_environment());
   if (args.talk.json) {
-    fmt::print("{}\n", to_json(info));
+    show_data(to_json(info) + "\n");
     return 0;
   }
   const MachineSpec& machine = info.machine;
-  fmt::print("amdahl {} ({})\n", version(), build_commit());
-  fmt::print("host    {}, {}\n", machine.host, machine.os);
-  fmt::print("cpu     {}, {} cores, {} NUMA node(s), {}\n", machine.cpu_name, machine.num_cores, machine.num_numa_nodes,
-             format_bytes(static_cast<double>(machine.memory_bytes)));
-  if (machine.devices.empty()) fmt::print("gpus    none: CPU virtual devices stand in, and every number says so\n");
+  show(stdout, fmt::format("amdahl {} ({})\n", version(), build_commit()));
+  show(stdout, fmt::format("host    {}, {}\n", machine.host, machine.os));
+  const std::string limit =
+      machine.cpu_limit > 0 ? fmt::format(" (limited to {:.3g} by the control group)", machine.cpu_limit) : "";
+  show(stdout, fmt::format("cpu     {}, {} cores{}, {} NUMA node(s), {}\n", machine.cpu_name, machine.num_cores, limit,
+                           machine.num_numa_nodes, format_bytes(static_cast<double>(machine.memory_bytes))));
+  if (machine.devices.empty()) show(stdout, "gpus    none: CPU virtual devices stand in, and every number says so\n");
   for (const DeviceSpec& device : machine.devices)
-    fmt::print("gpu {}   {}, {}, compute capability {}, {}\n", device.index, device.name,
-               format_bytes(static_cast<double>(device.memory_bytes)), device.compute_capability, device.uuid);
-  fmt::print("backends\n");
+    show(stdout,
+         fmt::format("gpu {}   {}, {}, compute capability {}, {}\n", device.index, device.name,
+                     format_bytes(static_cast<double>(device.memory_bytes)), device.compute_capability, device.uuid));
+  show(stdout, "backends\n");
   for (const BackendStatus& backend : info.backends) {
     const std::string state = backend.availability.ok ? "ok" : "missing: " + backend.availability.reason;
-    fmt::print("  {:<8}{} {}\n", backend.name, state, backend.version);
+    show(stdout, fmt::format("  {:<8}{} {}\n", backend.name, state, backend.version));
     if (!backend.availability.ok && !backend.availability.remedy.empty())
-      fmt::print("          try: {}\n", backend.availability.remedy);
+      show(stdout, fmt::format("          try: {}\n", backend.availability.remedy));
   }
   return 0;
 }

@@ -20,7 +20,7 @@ int study_command(const StudyArgs& args) {
   if (!outcome.is_root || args.config.processes.is_child()) return 0;
   if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   if (args.talk.json)
-    fmt::print("{}", to_json(outcome));
+    show_data(to_json(outcome));
   else
     show(stdout, to_text(outcome));
   show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));

@@ -14,7 +14,7 @@ int topo_command(const TopoArgs& args) {
                            : args.format == "svg" ? to_svg(outcome)
                                                   : to_text(outcome);
   if (args.output.empty() || args.output == "-") {
-    fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n");
+    show_data(text.ends_with('\n') ? text : text + "\n");
     return 0;
   }
   save_text(args.output, text);

@@ -16,7 +16,7 @@ int train_command(const TrainArgs& args) {
   if (!args.metrics.empty()) save_text(args.metrics, run_metrics(outcome.run_dir));
   const EpochResult& last = outcome.epochs.back();
   if (args.talk.json) {
-    fmt::print("{}\n", to_json(outcome));
+    show_data(to_json(outcome) + "\n");
     return 0;
   }
   std::string text = fmt::format("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}",

@@ -337,7 +337,8 @@ Command define_train(CLI::App& app) {
             if (chosen.resume && chosen.checkpoint_dir.empty() && chosen.output_dir.empty())
               throw Error(Cause::usage, "--resume does not say which training",
                           "--checkpoint-dir DIR, or --output-dir DIR of the run to go on with");
-            if (chosen.output_dir.empty()) chosen.output_dir = default_run_dir("train");
+            chosen.rank_chose_output_dir = chosen.output_dir.empty();
+            if (chosen.rank_chose_output_dir) chosen.output_dir = default_run_dir("train");
             require_metrics_place(parsed->args.metrics);
             return train_command(parsed->args);
           }};

@@ -34,7 +34,7 @@ constexpr std::array<FamilyRow, 6> kFamilies{{
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""},
 }};
 
-constexpr int kMostRanks = 1 << 16;
+constexpr int kMostRanks = 1 << 16, kMostPorts = 64;
 constexpr const char* kRemedy =
     "start all ranks with one launcher (mpirun, torchrun or srun), or set AMDAHL_RANK and AMDAHL_WORLD_SIZE for each";
 
@@ -115,6 +115,26 @@ void check_agreement(const std::vector<Seen>& seen) {
   }
 }
 
+/// "29500", or a range "29500-29507".
+std::pair<std::optional<int>, std::optional<int>> read_ports(const Environment& environment, const char* name) {
+  const std::string text = value_or(environment, {name}, "");
+  const size_t dash = text.find('-', 1);
+  if (dash == std::string::npos) return {read_int(environment, name), read_int(environment, name)};
+  const auto first = read_int({{name, text.substr(0, dash)}}, name);
+  const auto last = read_int({{name, text.substr(dash + 1)}}, name);
+  if (!first || !last || *last < *first || *last - *first >= kMostPorts || *last > 65535)
+    refuse(fmt::format("{}={} is not a range of 1 to {} ports", name, text, kMostPorts));
+  return {first, last};
+}
+
+/// What tells jobs apart that use the same port one after the other.
+std::string job_of(const Environment& environment, const std::string& family) {
+  const std::string given = value_or(environment, {"AMDAHL_JOB"}, "");
+  if (!given.empty() || family == "amdahl") return given;  // ranks started by hand may be in different jobs of Slurm
+  return value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"},
+                  "");
+}
+
 /// A port derived from the launcher's job name: equal on all ranks of a job, probably different for two jobs on a host.
 int port_of_job(const Environment& environment) {
   const std::string job = value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}, "");
@@ -133,7 +153,7 @@ void find_master(const Environment& environment, LaunchContext& launch) {
                   "set AMDAHL_MASTER_ADDR to the host of rank 0 for every rank (mpirun -x AMDAHL_MASTER_ADDR=HOST)");
     launch.master_address = "127.0.0.1";
   }
-  const auto own_port = read_int(environment, "AMDAHL_MASTER_PORT");
+  const auto [own_port, last_port] = read_ports(environment, "AMDAHL_MASTER_PORT");
   const auto torch_port = read_int(environment, "MASTER_PORT");
   const int64_t port = own_port ? *own_port : torch_port ? *torch_port : port_of_job(environment);
   // torchrun's agent listens on MASTER_PORT itself, so the next port is used.
@@ -141,6 +161,8 @@ void find_master(const Environment& environment, LaunchContext& launch) {
   if (port < 1 || port + next > 65535)
     refuse(fmt::format("port {} of the rendezvous is not between 1 and 65535", port + next));
   launch.master_port = static_cast<int>(port + next);
+  launch.last_port = own_port ? *last_port : launch.master_port;
+  launch.job = job_of(environment, launch.family);
 }
 
 }  // namespace

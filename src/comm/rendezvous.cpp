@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "base/start_thread.h"
+#include "comm/greeting.h"
 #include "comm/rank_zero_watch.h"
 #include "comm/rendezvous_server.h"
 #include "comm/wire.h"
@@ -29,31 +29,22 @@ using wire::FrameType;
 
 /// Time that a rank has after a failure to leave by itself before the failure handler is called.
 constexpr std::chrono::milliseconds kGrace{1500};
-constexpr double kGreetingSeconds = 10;
 constexpr double kEchoSeconds = 0.5;  // for the server's answer to a report or a query of missing ranks
-
-std::string this_process() {
-  char host[256] = "?";
-  gethostname(host, sizeof host - 1);
-  return fmt::format("process {} on {}", getpid(), host);
-}
+constexpr double kTellSeconds = 3;    // for ranks that have not come yet when this one ends
 
 class TcpRendezvous : public RendezvousStore {
  public:
   TcpRendezvous(const LaunchContext& launch, double timeout_seconds)
-      : launch_(launch), timeout_seconds_(timeout_seconds), wake_(wire::make_wake_event()) {
+      : launch_(launch), token_(token_of(launch)), timeout_seconds_(timeout_seconds), wake_(wire::make_wake_event()) {
     const Deadline deadline = Deadline::after_seconds(timeout_seconds);
-    if (launch.rank == 0)
-      server_ = std::make_unique<RendezvousServer>(launch.master_address, launch.master_port, launch.world_size,
-                                                   timeout_seconds);
+    if (launch.rank == 0) server_ = make_server(launch, timeout_seconds);
     // A world of one process needs no agreed port.
-    const int port = launch.master_port == 0 && server_ ? server_->port() : launch.master_port;
-    RankZeroWatch rank_zero(launch);
-    socket_ = wire::connect_to(launch.master_address, port, deadline, [&] {
-      if (launch.rank != 0) rank_zero.check();
-    });
+    const int first = server_ ? server_->port() : launch.master_port;
+    const int last = server_ ? first : std::max(first, launch.last_port);
+    Greeting greeting = greet_rank_zero(launch, first, last, deadline, [this] { require_accepting(); });
+    socket_ = std::move(greeting.socket);
+    reader_ = std::move(greeting.reader);
     last_heard_ = Deadline::Clock::now();
-    write({.type = FrameType::hello, .a = launch.rank, .b = launch.world_size, .value = this_process()});
     watcher_ = start_thread("the rendezvous's watcher", [this] { watch(); });
   }
 
@@ -68,6 +59,10 @@ class TcpRendezvous : public RendezvousStore {
   }
 
   const LaunchContext& launch() const override { return launch_; }
+
+  void await_hellos(Deadline deadline) const {
+    if (server_) server_->await_hellos(deadline);
+  }
 
   void set(const std::string& key, const std::string& value) override {
     throw_failure();
@@ -166,13 +161,18 @@ class TcpRendezvous : public RendezvousStore {
   }
 
  private:
+  /// Files may run out with the connection of any rank, that of rank 0 included.
+  void require_accepting() const {
+    if (server_ && server_->accept_error() != 0) throw accept_failure(server_->port(), server_->accept_error());
+  }
+
   void throw_failure() {
     if (const auto error = failure()) throw Error(*error);
   }
 
   void write(const Frame& frame) noexcept {
     std::lock_guard lock(write_mutex_);
-    wire::send_all(socket_.fd(), wire::encode(frame));  // the watcher detects a closed connection
+    wire::send_all(socket_.fd(), wire::encode(frame, token_));  // the watcher detects a closed connection
   }
 
   /// Sends a request and waits for its answer; absent at the deadline. Throws the first failure.
@@ -231,14 +231,17 @@ class TcpRendezvous : public RendezvousStore {
       const auto now = Deadline::Clock::now();
       if (connected && events > 0 && polled[1].revents)
         connected = read_answers();
-      else if (connected && now - last_heard_ > std::chrono::duration<double>(patience()))
+      else if (connected && now - last_heard_ > std::chrono::duration<double>(timeout_seconds_))
         lose_server(true);
       if (connected && now >= next_beat) {
         write({.type = FrameType::beat});
         next_beat = now + interval;
       }
-      if (server_ && server_->accept_error() != 0)
-        record_failure(accept_failure(server_->port(), server_->accept_error()));
+      try {
+        require_accepting();
+      } catch (const Error& error) {
+        record_failure(error);
+      }
       report_if_stopped();
       call_handler_after_grace();
     }
@@ -258,24 +261,13 @@ class TcpRendezvous : public RendezvousStore {
     try {
       while (auto frame = reader_.next()) handle(*frame);
     } catch (const Error& error) {
-      record_failure(greeted_ ? error : no_rendezvous("answers with something else"));
+      record_failure(error);
       return false;
     }
     return true;
   }
 
-  /// Longest silence of the server. Rank 0 answers a new rank at once, by its server thread.
-  double patience() const { return greeted_ ? timeout_seconds_ : std::min(timeout_seconds_, kGreetingSeconds); }
-
-  Error no_rendezvous(const std::string& what) const {
-    return Error(Cause::peer_unreachable,
-                 fmt::format("the program at {}:{} {}: it is not rank 0 of this job, or another build of it",
-                             launch_.master_address, launch_.master_port, what),
-                 wire::kPortRemedy);
-  }
-
   void handle(const Frame& frame) {
-    greeted_ = true;
     if (frame.type == FrameType::failure) return record_failure(wire::decode_error(frame.value));
     if (frame.type == FrameType::bye) return end_without_server();
     std::lock_guard lock(mutex_);
@@ -304,8 +296,6 @@ class TcpRendezvous : public RendezvousStore {
       std::lock_guard lock(mutex_);
       if (server_left_ || left_) return;
     }
-    if (!greeted_)
-      return record_failure(no_rendezvous(silent ? "does not answer" : "closed the connection without an answer"));
     if (silent)
       record_failure(Error(Cause::rank_hung,
                            fmt::format("rank 0 is silent for {:g} s (it serves the rendezvous and sends no heartbeat)",
@@ -339,6 +329,7 @@ class TcpRendezvous : public RendezvousStore {
   }
 
   const LaunchContext launch_;
+  const uint64_t token_;
   const double timeout_seconds_;
   std::unique_ptr<RendezvousServer> server_;  // rank 0 only; ends after the connection has closed
   wire::Socket wake_;
@@ -360,7 +351,6 @@ class TcpRendezvous : public RendezvousStore {
   std::map<size_t, std::function<void(const Error&)>> listeners_;
   size_t next_listener_ = 0;
 
-  bool greeted_ = false;                    // the server has sent a frame; watcher thread
   wire::FrameReader reader_;                // watcher thread
   Deadline::Clock::time_point last_heard_;  // watcher thread
   std::thread watcher_;
@@ -392,6 +382,14 @@ std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, do
   auto store = std::make_unique<TcpRendezvous>(launch, timeout_seconds);
   join_world(*store, timeout_seconds);
   return store;
+}
+
+void tell_early_end(const LaunchContext& launch, const Error& error) noexcept try {
+  if (!launch.multi_process() || !may_have_other_ranks(launch)) return;
+  TcpRendezvous store(launch, kTellSeconds);
+  store.report_failure(error.rank() >= 0 ? error : error.with_rank(launch.rank));
+  store.await_hellos(Deadline::after_seconds(kTellSeconds));
+} catch (const std::exception&) {  // nobody to tell; the caller reports the error itself
 }
 
 }  // namespace amdahl

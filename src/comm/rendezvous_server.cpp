@@ -11,9 +11,10 @@
 #include <cerrno>
 #include <sstream>
 
+#include "amdahl/units.h"
 #include "base/start_thread.h"
+#include "comm/greeting.h"
 #include "comm/rank_list.h"
-#include "comm/world.h"
 
 namespace amdahl {
 namespace {
@@ -23,6 +24,11 @@ using wire::FrameType;
 
 constexpr double kLingerSeconds = 5;         // for ranks that leave after rank 0
 constexpr double kLingerAfterFailure = 0.2;  // enough to pass the report to the kernel
+// A connection is a stranger's until its hello, which is short and follows at once.
+constexpr double kHelloSeconds = 5;
+constexpr uint32_t kHelloBytes = 1024;
+constexpr double kProbeSeconds = 3;  // for the answer of who holds rank 0's port
+constexpr size_t kMostStrangers = 64, kLongestProcess = 300;
 
 /// "2 0 3".
 std::vector<int> ranks_in(const std::string& text) {
@@ -30,6 +36,21 @@ std::vector<int> ranks_in(const std::string& text) {
   std::istringstream words(text);
   for (int rank = 0; words >> rank;) ranks.push_back(rank);
   return ranks;
+}
+
+wire::Socket listen_on_free(const LaunchContext& launch) {
+  for (int port = launch.master_port;; ++port) try {
+      return wire::listen_on(launch.master_address, port);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::peer_unreachable || port >= launch.last_port) throw;
+    }
+}
+
+bool is_group(const std::vector<int>& members, int rank, int world_size) {
+  std::set<int> known;
+  for (const int member : members)
+    if (member < 0 || member >= world_size || !known.insert(member).second) return false;
+  return known.count(rank) == 1;
 }
 
 }  // namespace
@@ -42,10 +63,24 @@ Error accept_failure(int port, int error_number) {
   return wire::socket_error(fmt::format("rank 0 cannot accept another rank at its port {}", port), error_number, {});
 }
 
-RendezvousServer::RendezvousServer(const std::string& address, int port, int world_size, double timeout_seconds)
-    : world_size_(world_size),
+std::unique_ptr<RendezvousServer> make_server(const LaunchContext& launch, double timeout_seconds) try {
+  return std::make_unique<RendezvousServer>(launch, timeout_seconds);
+} catch (const Error& error) {
+  if (error.cause() != Cause::peer_unreachable) throw;
+  try {
+    const Deadline deadline = Deadline::after_seconds(std::min(timeout_seconds, kProbeSeconds));
+    greet_rank_zero(launch, launch.master_port, launch.master_port, deadline);
+  } catch (const Error& answer) {
+    if (answer.cause() == Cause::launcher_mismatch) throw answer;
+  }
+  throw;
+}
+
+RendezvousServer::RendezvousServer(const LaunchContext& launch, double timeout_seconds)
+    : world_size_(launch.world_size),
+      job_(token_of(launch)),
       timeout_seconds_(timeout_seconds),
-      listener_(wire::listen_on(address, port)),
+      listener_(listen_on_free(launch)),
       port_(wire::port_of(listener_)),
       wake_(wire::make_wake_event()),
       next_beat_(Clock::now()),
@@ -57,18 +92,24 @@ RendezvousServer::~RendezvousServer() {
   thread_.join();
 }
 
+void RendezvousServer::await_hellos(Deadline deadline) const {
+  while (hellos_.load() < world_size_ && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 void RendezvousServer::serve() {
   std::unique_ptr<Deadline> linger;
   for (;;) {
     wait_for_events();
     watch_heartbeats();
     if (!stopping_.load()) continue;
+    if (hellos_.load() >= world_size_) listener_.close();  // the port may be the next job's
     if (!linger || (first_failure_ && linger->remaining() > std::chrono::seconds(1)))
       linger =
           std::make_unique<Deadline>(Deadline::after_seconds(first_failure_ ? kLingerAfterFailure : kLingerSeconds));
     if (finished() || linger->expired()) break;
   }
-  for (const ClientPtr& client : clients_) send(*client, {.type = FrameType::bye});
+  for (const ClientPtr& client : clients_)
+    if (client->rank >= 0) send(*client, {.type = FrameType::bye});
 }
 
 bool RendezvousServer::finished() const {
@@ -108,8 +149,10 @@ void RendezvousServer::accept_clients() {
     setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     auto client = std::make_shared<Client>();
     client->socket = std::move(socket);
-    client->last_heard = Clock::now();
+    client->input = wire::FrameReader(job_, kHelloBytes);
+    client->connected = client->last_heard = Clock::now();
     clients_.push_back(std::move(client));
+    drop_strangers();
   }
 }
 
@@ -123,15 +166,32 @@ void RendezvousServer::read_client(const ClientPtr& client) {
     client->last_heard = Clock::now();
     client->input.append(buffer, static_cast<size_t>(bytes));
     try {
-      while (auto frame = client->input.next()) handle(client, *frame);
-    } catch (const Error&) {
-      return lose(client);  // another program, or a rank of another build
+      while (client->socket.open()) {
+        const auto frame = client->input.next();
+        if (!frame) break;
+        handle(client, *frame);
+      }
+    } catch (const Error& error) {  // another program, a rank of another build or of another job
+      if (error.cause() == Cause::launcher_mismatch) send(*client, {.type = FrameType::bye});
+      return lose(client);
     }
     if (!client->socket.open()) return;
   }
 }
 
+/// Connections without a hello that are old, or the oldest of too many.
+void RendezvousServer::drop_strangers() {
+  std::vector<ClientPtr> strangers;
+  for (const ClientPtr& client : clients_)
+    if (client->rank < 0) strangers.push_back(client);
+  const auto limit =
+      Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(kHelloSeconds));
+  for (size_t i = 0; i < strangers.size(); ++i)
+    if (strangers[i]->connected < limit || i + kMostStrangers < strangers.size()) lose(strangers[i]);
+}
+
 void RendezvousServer::handle(const ClientPtr& client, const Frame& frame) {
+  if ((frame.type == FrameType::hello) != (client->rank < 0)) return lose(client);
   switch (frame.type) {
     case FrameType::hello:
       return handle_hello(client, frame);
@@ -159,20 +219,34 @@ void RendezvousServer::handle(const ClientPtr& client, const Frame& frame) {
 }
 
 void RendezvousServer::handle_hello(const ClientPtr& client, const Frame& frame) {
-  client->process = frame.value;
-  if (first_failure_) return send(*client, {.type = FrameType::failure, .value = wire::encode_error(*first_failure_)});
+  client->process = printable(frame.value, kLongestProcess);
+  if (first_failure_) {
+    ++hellos_;
+    return refuse(client, *first_failure_);
+  }
   const char* remedy = "start all ranks with one launcher, and give every job its own AMDAHL_MASTER_PORT";
   if (frame.b != world_size_)
-    return fail(Error(
-        Cause::launcher_mismatch,
-        fmt::format("rank {} ({}) was told of {} ranks, rank 0 of {}", frame.a, client->process, frame.b, world_size_),
-        remedy, frame.a));
-  if (frame.a < 0 || frame.a >= world_size_ || !joined_.insert(frame.a).second)
-    return fail(Error(Cause::launcher_mismatch,
-                      fmt::format("a second process says that it is rank {} ({})", frame.a, client->process), remedy,
-                      frame.a));
+    return refuse(client, Error(Cause::launcher_mismatch,
+                                fmt::format("rank {} ({}) was told of {} ranks, rank 0 of {}", frame.a, client->process,
+                                            frame.b, world_size_),
+                                remedy, frame.a));
+  if (frame.a < 0 || frame.a >= world_size_ || joined_.count(frame.a))
+    return refuse(client, Error(Cause::launcher_mismatch,
+                                fmt::format("a second process says that it is rank {} ({})", frame.a, client->process),
+                                remedy, frame.a));
+  joined_.insert(frame.a);
+  ++hellos_;
   client->rank = frame.a;
+  client->input.set_most_bytes(wire::FrameReader::kMostBytes);
   send(*client, {.type = FrameType::beat});  // identifies this server to the client
+}
+
+/// Ends a job that is not complete yet, because it lacks the rank that this one should have been; a complete job goes
+/// on.
+void RendezvousServer::refuse(const ClientPtr& client, const Error& error) {
+  if (static_cast<int>(joined_.size()) < world_size_) fail(error);
+  send(*client, {.type = FrameType::failure, .value = wire::encode_error(error)});
+  lose(client);
 }
 
 void RendezvousServer::handle_get(const ClientPtr& client, const Frame& frame) {
@@ -216,17 +290,18 @@ std::string RendezvousServer::missing_from(const Frame& frame) const {
   std::vector<int> missing;
   const auto gathering = gatherings_.find(frame.key);
   const bool known = gathering != gatherings_.end();
-  for (const int rank : known ? gathering->second.members : RankGroup::first(frame.b, 0).members)
+  for (const int rank : known ? gathering->second.members : RankGroup::first(world_size_, 0).members)
     if (!known || !gathering->second.parts.count(rank)) missing.push_back(rank);
   return missing.empty() ? "" : rank_list(missing);
 }
 
 void RendezvousServer::handle_exchange(const ClientPtr& client, const Frame& frame) {
   std::vector<std::string> said = wire::unpack(frame.value);  // members, message
-  if (said.size() != 2) return lose(client);
+  if (said.size() != 2 || frame.a != client->rank || frame.b < 1 || frame.b > world_size_) return lose(client);
+  std::vector<int> members = said[0].empty() ? RankGroup::first(frame.b, 0).members : ranks_in(said[0]);
+  if (!is_group(members, client->rank, world_size_)) return lose(client);
   Gathering& gathering = gatherings_[frame.key];
-  if (gathering.members.empty())
-    gathering.members = said[0].empty() ? RankGroup::first(frame.b, 0).members : ranks_in(said[0]);
+  if (gathering.members.empty()) gathering.members = std::move(members);
   gathering.parts[frame.a] = std::move(said[1]);
   gathering.questions.push_back({client, frame.id});
   if (gathering.parts.size() < gathering.members.size()) return refuse_waits_for_left();
@@ -249,7 +324,7 @@ void RendezvousServer::lose(const ClientPtr& client) {
 
 void RendezvousServer::send(Client& client, const Frame& frame) {
   if (!client.socket.open()) return;
-  client.output += wire::encode(frame);
+  client.output += wire::encode(frame, job_);
   flush(client);
 }
 
@@ -273,7 +348,7 @@ void RendezvousServer::fail(const Error& error) {
   const Frame report{.type = FrameType::failure, .value = wire::encode_error(error)};
   // Rank 0 last, because it may end this process, and the server with it, as soon as it has the report.
   for (const ClientPtr& client : clients_)
-    if (client->rank != 0) send(*client, report);
+    if (client->rank > 0) send(*client, report);
   for (const ClientPtr& client : clients_)
     if (client->rank == 0) send(*client, report);
 }
@@ -282,11 +357,13 @@ void RendezvousServer::watch_heartbeats() {
   const auto now = Clock::now();
   if (now < next_beat_) return;
   next_beat_ = now + std::chrono::duration_cast<Clock::duration>(beat_interval(timeout_seconds_));
+  drop_strangers();
   const std::vector<ClientPtr> present = clients_;
   for (const ClientPtr& client : present) {
+    if (client->rank < 0) continue;
     if (client->output.empty()) send(*client, {.type = FrameType::beat});
     const std::chrono::duration<double> silent = now - client->last_heard;
-    if (client->rank >= 0 && !client->left && silent.count() > timeout_seconds_)
+    if (!client->left && silent.count() > timeout_seconds_)
       fail(Error(Cause::rank_hung,
                  fmt::format("rank {} is silent for {:.1f} s ({}; its connection is open but it sends no heartbeat)",
                              client->rank, silent.count(), client->process),

@@ -11,16 +11,19 @@
 #include <vector>
 
 #include "comm/wire.h"
+#include "comm/world.h"
 
 namespace amdahl {
 
 class RendezvousServer {
  public:
   /// Listens at once and serves until destroyed. Throws Error{peer_unreachable} when it cannot listen.
-  RendezvousServer(const std::string& address, int port, int world_size, double timeout_seconds);
+  RendezvousServer(const LaunchContext& launch, double timeout_seconds);
   /// Continues to serve until all ranks have left or failed, at most a few seconds.
   ~RendezvousServer();
-  /// The port in use: the requested one, or for port 0 the one chosen by the system.
+  /// Waits until every rank has said hello or has been told of a failure; at most until the deadline.
+  void await_hellos(Deadline deadline) const;
+  /// The port in use: the first free one of the requested, or for port 0 the one chosen by the system.
   int port() const { return port_; }
   /// Error number when no more ranks can join (EMFILE, ENFILE), or 0. Polled by rank 0, whose own connection may have
   /// failed. Thread-safe.
@@ -37,7 +40,7 @@ class RendezvousServer {
     std::string process;  // "process 12 on host h"
     wire::FrameReader input;
     std::string output;  // bytes not yet written to the socket
-    Clock::time_point last_heard;
+    Clock::time_point connected, last_heard;
     bool left = false;
   };
   struct Question {
@@ -59,6 +62,8 @@ class RendezvousServer {
   void read_client(const ClientPtr& client);
   void handle(const ClientPtr& client, const wire::Frame& frame);
   void handle_hello(const ClientPtr& client, const wire::Frame& frame);
+  void refuse(const ClientPtr& client, const Error& error);
+  void drop_strangers();
   void handle_exchange(const ClientPtr& client, const wire::Frame& frame);
   void handle_get(const ClientPtr& client, const wire::Frame& frame);
   void handle_leave(const ClientPtr& client);
@@ -73,6 +78,7 @@ class RendezvousServer {
   bool finished() const;
 
   const int world_size_;
+  const uint64_t job_;  // token of all frames
   const double timeout_seconds_;
   wire::Socket listener_;
   const int port_;
@@ -83,11 +89,15 @@ class RendezvousServer {
   std::map<std::string, Gathering> gatherings_;
   std::unique_ptr<Error> first_failure_;
   std::set<int> joined_, left_;
+  std::atomic<int> hellos_{0};  // ranks that have joined or were told of the failure
   Clock::time_point next_beat_;
   std::atomic<bool> stopping_{false};
   std::atomic<int> accept_error_{0};
   std::thread thread_;
 };
+
+/// Rank 0's server; Error{launcher_mismatch} when its port is held by rank 0 of the same job.
+std::unique_ptr<RendezvousServer> make_server(const LaunchContext& launch, double timeout_seconds);
 
 /// The error for a server's accept_error().
 Error accept_failure(int port, int error_number);

@@ -9,31 +9,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <utility>
 
 namespace amdahl::wire {
 namespace {
 
-constexpr uint32_t kMagic = 0x414d4432;    // "AMD2": changes with the frame format
-constexpr uint32_t kMaxBytes = 64u << 20;  // limit of a key or value; control messages are small
-constexpr std::chrono::milliseconds kRetry{20};
+constexpr uint32_t kMagic = 0x414d4433;  // "AMD3": changes with the frame format
 
 struct Header {
   uint32_t magic = kMagic;
   uint32_t type = 0;
+  uint64_t job = 0;
   uint64_t id = 0;
   int32_t a = 0, b = 0;
   uint32_t key_bytes = 0, value_bytes = 0;
 };
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+using Addresses = std::shared_ptr<addrinfo>;
 
 Addresses resolve(const std::string& address, int port) {
   addrinfo hints{}, *list = nullptr;
@@ -42,7 +38,7 @@ Addresses resolve(const std::string& address, int port) {
   if (const int code = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list); code != 0)
     throw Error(Cause::peer_unreachable, fmt::format("host '{}' of rank 0: {}", address, gai_strerror(code)),
                 "set AMDAHL_MASTER_ADDR to a name or address that this machine can resolve");
-  return Addresses(list);
+  return {list, freeaddrinfo};
 }
 
 bool is_loopback(const sockaddr* address) {
@@ -62,8 +58,9 @@ void set_option(int fd, int level, int option, int value) { setsockopt(fd, level
 
 }  // namespace
 
-std::string encode(const Frame& frame) {
+std::string encode(const Frame& frame, uint64_t job) {
   Header header;
+  header.job = job;
   header.type = static_cast<uint32_t>(frame.type);
   header.id = frame.id;
   header.a = frame.a;
@@ -77,10 +74,15 @@ std::string encode(const Frame& frame) {
 
 std::optional<Frame> FrameReader::next() {
   Header header;
-  if (buffer_.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, buffer_.data(), sizeof header);
-  if (header.magic != kMagic || header.type > static_cast<uint32_t>(FrameType::bye) || header.key_bytes > kMaxBytes ||
-      header.value_bytes > kMaxBytes)
+  // A stranger's few bytes are recognised by the first ones, not waited upon.
+  const size_t seen = std::min(buffer_.size(), sizeof header.magic);
+  const bool starts_well = std::memcmp(&header.magic, buffer_.data(), seen) == 0;
+  if (starts_well && buffer_.size() < sizeof header) return std::nullopt;
+  if (starts_well) std::memcpy(&header, buffer_.data(), sizeof header);
+  const bool known = starts_well && header.type <= static_cast<uint32_t>(FrameType::bye);
+  if (known && header.job != job_)
+    throw Error(Cause::launcher_mismatch, "the rendezvous connection carries frames of another job");
+  if (!known || header.key_bytes > most_bytes_ || header.value_bytes > most_bytes_)
     throw Error(Cause::data_corrupt, "the rendezvous connection carries something else than amdahl's frames");
   const size_t total = sizeof header + header.key_bytes + header.value_bytes;
   if (buffer_.size() < total) return std::nullopt;
@@ -177,34 +179,27 @@ Socket make_wake_event() {
   return event;
 }
 
-Socket connect_to(const std::string& address, int port, Deadline deadline, const std::function<void()>& check) {
-  const Addresses list = resolve(address, port);
-  const std::string what = fmt::format("rank 0 at {}:{} could not be reached", address, port);
-  int error = 0;
-  for (;;) {
-    if (check) check();
-    for (const addrinfo* each = list.get(); each; each = each->ai_next) {
-      Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (!socket.open() && (errno == EMFILE || errno == ENFILE)) throw socket_error(what, errno, {});
-      error = errno;
-      if (!socket.open()) continue;
-      const auto left = deadline.remaining().count();
-      const timeval limit{static_cast<time_t>(left / 1000), static_cast<suseconds_t>(left % 1000 * 1000 + 1000)};
-      setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also bounds connect()
-      if (connect(socket.fd(), each->ai_addr, each->ai_addrlen) == 0) {
-        const timeval send_limit{5, 0};
-        setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
-        set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-        return socket;
-      }
-      error = errno;
+Connector::Connector(const std::string& address, int port)
+    : addresses_(resolve(address, port)), what_(fmt::format("rank 0 at {}:{} could not be reached", address, port)) {}
+
+Socket Connector::attempt(Deadline deadline) {
+  for (const addrinfo* each = addresses_.get(); each; each = each->ai_next) {
+    Socket socket(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    error_ = errno;
+    if (!socket.open() && (error_ == EMFILE || error_ == ENFILE)) throw socket_error(what_, error_, {});
+    if (!socket.open()) continue;
+    const auto left = deadline.remaining().count();
+    const timeval limit{static_cast<time_t>(left / 1000), static_cast<suseconds_t>(left % 1000 * 1000 + 1000)};
+    setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);  // also bounds connect()
+    if (connect(socket.fd(), each->ai_addr, each->ai_addrlen) == 0) {
+      const timeval send_limit{5, 0};
+      setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
+      set_option(socket.fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+      return socket;
     }
-    if (deadline.expired())
-      throw socket_error(what, error,
-                         "check that rank 0 runs, and that AMDAHL_MASTER_ADDR and AMDAHL_MASTER_PORT are the same for "
-                         "every rank");
-    std::this_thread::sleep_for(kRetry);
+    error_ = errno;
   }
+  return {};
 }
 
 bool send_all(int fd, std::string_view bytes) noexcept {
@@ -215,6 +210,14 @@ bool send_all(int fd, std::string_view bytes) noexcept {
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
+}
+
+bool is_own_address(const std::string& address) try {
+  const Addresses list = resolve(address, 0);
+  const Socket socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket.open() && bind(socket.fd(), list->ai_addr, list->ai_addrlen) == 0;
+} catch (const Error&) {
+  return false;
 }
 
 std::string local_address_towards(const std::string& address, int port) {

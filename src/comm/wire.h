@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +11,8 @@
 
 #include "amdahl/error.h"
 #include "base/deadline.h"
+
+struct addrinfo;
 
 namespace amdahl::wire {
 
@@ -38,16 +40,25 @@ struct Frame {
   std::string key{}, value{};
 };
 
-std::string encode(const Frame& frame);
+/// `job`: the token of the job, which every frame carries.
+std::string encode(const Frame& frame, uint64_t job = 0);
 
-/// Splits a byte stream into frames. Not thread-safe.
+/// Splits a byte stream into frames of one job. Not thread-safe.
 class FrameReader {
  public:
+  static constexpr uint32_t kMostBytes = 64u << 20;  // of a key or value; control messages are small
+
+  explicit FrameReader(uint64_t job = 0, uint32_t most_bytes = kMostBytes) : job_(job), most_bytes_(most_bytes) {}
+  /// Changes the limit of a key or value.
+  void set_most_bytes(uint32_t bytes) { most_bytes_ = bytes; }
   void append(const char* data, size_t bytes) { buffer_.append(data, bytes); }
-  /// The next complete frame, if any. Throws Error{data_corrupt} for bytes that are not a frame of this program.
+  /// The next complete frame, if any. Throws Error{data_corrupt} for bytes that are not a frame of this program or are
+  /// more than the limit, Error{launcher_mismatch} for a frame of another job.
   std::optional<Frame> next();
 
  private:
+  uint64_t job_;
+  uint32_t most_bytes_;
   std::string buffer_;
 };
 
@@ -80,9 +91,20 @@ constexpr const char* kPortRemedy =
 /// Listens on `port`, on the loopback interface when `address` is a loopback address, otherwise on all interfaces.
 Socket listen_on(const std::string& address, int port);
 int port_of(const Socket& listener);
-/// Tries to connect until the deadline; throws Error{peer_unreachable}. `check` runs before each attempt and may throw
-/// to end the attempts.
-Socket connect_to(const std::string& address, int port, Deadline deadline, const std::function<void()>& check = {});
+/// One attempt after the other to connect to an address.
+class Connector {
+ public:
+  /// Throws Error{peer_unreachable} when the address cannot be resolved.
+  Connector(const std::string& address, int port);
+  /// Not open when it failed. Throws Error{environment_missing} when file descriptors ran out.
+  Socket attempt(Deadline deadline);
+  int error_number() const { return error_; }  // of the last attempt
+
+ private:
+  std::shared_ptr<addrinfo> addresses_;
+  std::string what_;
+  int error_ = 0;
+};
 /// An event that wakes poll(). Error{environment_missing} when file descriptors run out.
 Socket make_wake_event();
 /// The error for a failed socket call: Error{environment_missing} when file descriptors ran out, else
@@ -90,6 +112,8 @@ Socket make_wake_event();
 Error socket_error(const std::string& what, int error_number, const std::string& remedy);
 /// Writes all bytes; false when the peer has closed the connection or accepts no bytes for some seconds.
 bool send_all(int fd, std::string_view bytes) noexcept;
+/// Whether the address is one of this machine.
+bool is_own_address(const std::string& address);
 /// Numeric address of this machine on the interface with the route to `address`.
 std::string local_address_towards(const std::string& address, int port);
 

@@ -21,6 +21,8 @@ struct LaunchContext {
   int local_world_size = 1;
   std::string master_address = "127.0.0.1";
   int master_port = 0;
+  int last_port = 0;  // rank 0 takes the first free port from master_port to this one
+  std::string job;    // what the launcher calls the job; ranks of another are refused
   bool multi_process() const { return world_size > 1; }
 };
 
@@ -85,6 +87,10 @@ Error left_error(int rank, const std::string& wait);
 /// Connects (rank 0 also starts the server) and waits until all ranks have joined. Throws Error{peer_unreachable} that
 /// names the missing ranks, Error{launcher_mismatch} when ranks disagree about the world.
 std::unique_ptr<RendezvousStore> make_rendezvous(const LaunchContext& launch, double timeout_seconds);
+
+/// Tells the other ranks, which wait in make_rendezvous for this one or will, why it ends before that. Takes at most a
+/// few seconds.
+void tell_early_end(const LaunchContext& launch, const Error& error) noexcept;
 
 /// Communicator over the processes of `group`, which must include this one; `name` identifies the group and must be
 /// unique. Gloo for CPU devices, NCCL for CUDA devices.

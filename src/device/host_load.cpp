@@ -11,6 +11,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/control_group.h"
+
 namespace amdahl {
 namespace {
 
@@ -61,12 +63,14 @@ HostLoad read_host_load() {
   if (ticks.busy >= 0) load.busy_us = ticks.busy * tick_us, load.stolen_us = ticks.stolen * tick_us;
   load.own_us = own_processor_us();
   load.waited_us = waited_by_threads_us();
+  load.throttled_us = control_group_cpu().throttled_us;
   return load;
 }
 
 HostLoad operator-(const HostLoad& after, const HostLoad& before) {
   return {difference(after.busy_us, before.busy_us), difference(after.stolen_us, before.stolen_us),
-          difference(after.own_us, before.own_us), difference(after.waited_us, before.waited_us)};
+          difference(after.own_us, before.own_us), difference(after.waited_us, before.waited_us),
+          difference(after.throttled_us, before.throttled_us)};
 }
 
 std::optional<Contention> contention_of(std::span<const ProcessLoad> processes) {
@@ -81,6 +85,7 @@ std::optional<Contention> contention_of(std::span<const ProcessLoad> processes) 
     Host& host = hosts[p.host];
     host.busy = std::max(host.busy, p.load.busy_us);
     host.contention.stolen_us = std::max(host.contention.stolen_us, p.load.stolen_us);
+    host.contention.throttled_us = std::max(host.contention.throttled_us, p.load.throttled_us);
     if (!seen.insert({p.host, p.process}).second) continue;
     host.own += p.load.own_us;
     host.contention.waited_us += p.load.waited_us;

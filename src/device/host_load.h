@@ -14,10 +14,11 @@ namespace amdahl {
 /// Microseconds of processor time since an arbitrary start, summed over processors or threads; negative when not
 /// available. Only differences of two readings are meaningful.
 struct HostLoad {
-  double busy_us = -1;    // all processors, all programs; resolution: kernel ticks, usually 10 ms
-  double stolen_us = -1;  // steal time: processors requested by this host that the hypervisor gave to others
-  double own_us = -1;     // this process's threads
-  double waited_us = -1;  // this process's threads, runnable without a processor
+  double busy_us = -1;       // all processors, all programs; resolution: kernel ticks, usually 10 ms
+  double stolen_us = -1;     // steal time: processors requested by this host that the hypervisor gave to others
+  double own_us = -1;        // this process's threads
+  double waited_us = -1;     // this process's threads, runnable without a processor
+  double throttled_us = -1;  // threads of its control group, stopped for the limit of processors
 
   bool known() const { return busy_us >= 0 && own_us >= 0 && waited_us >= 0; }
 };

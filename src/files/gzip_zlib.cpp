@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <climits>
 
 #include "amdahl/error.h"
 #include "amdahl/units.h"
 #include "files/gzip.h"
+#include "files/whole_file.h"
 
 namespace amdahl {
 namespace {
@@ -57,20 +59,23 @@ class Inflate {
     state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
     state_.avail_in = static_cast<uInt>(bytes.size());
   }
-  /// Decompresses the next piece into `output`; returns zlib's code.
-  int take(std::string& output) {
-    char room[1 << 16];
-    state_.next_out = reinterpret_cast<Bytef*>(room);
-    state_.avail_out = sizeof(room);
+  /// Decompresses the next piece; returns zlib's code.
+  int take(std::string_view& piece) {
+    state_.next_out = reinterpret_cast<Bytef*>(room_);
+    state_.avail_out = sizeof(room_);
     const int code = inflate(&state_, Z_NO_FLUSH);
-    output.append(room, sizeof(room) - state_.avail_out);
+    piece = {room_, sizeof(room_) - state_.avail_out};
     return code;
   }
   bool used_up() const { return state_.avail_in == 0; }
 
  private:
   z_stream state_{};
+  char room_[1 << 16];
 };
+
+/// More than this, and than so many times the compressed size, is taken for an attack on the memory.
+constexpr size_t kAnyBytes = size_t{64} << 20, kMostTimes = 200;
 
 }  // namespace
 
@@ -78,20 +83,36 @@ std::string gunzip(std::string_view bytes, const std::string& origin, Cause caus
   const auto refuse = [&](const std::string& what, const char* remedy) {
     throw Error(cause, fmt::format("{}: {}", origin, what), remedy);
   };
-  Inflate inflate;
-  std::string output;
   if (bytes.size() > UINT_MAX) refuse("a compressed file of more than 4 GiB", "gunzip it first");
-  inflate.give(bytes);
-  for (int code = Z_OK; code != Z_STREAM_END;) {
-    code = inflate.take(output);
-    if (output.size() > most_bytes)
-      refuse(fmt::format("more than {} when decompressed", format_bytes(static_cast<double>(most_bytes))),
-             "a smaller file");
-    const bool ended_early = code == Z_BUF_ERROR || (code == Z_OK && inflate.used_up() && output.empty());
-    if (code != Z_STREAM_END && (code != Z_OK || ended_early))
-      refuse("the compressed data is damaged or cut off", "a copy of the file");
-  }
-  if (!inflate.used_up()) refuse("something follows the compressed data", "a file of one gzip member");
+  const size_t likely = std::max(kAnyBytes, kMostTimes * bytes.size()), most = std::min(most_bytes, likely);
+  const auto each_piece = [&](const auto& visit) {
+    Inflate inflate;
+    inflate.give(bytes);
+    std::string_view piece;
+    size_t total = 0;
+    for (int code = Z_OK; code != Z_STREAM_END;) {
+      code = inflate.take(piece);
+      total += piece.size();
+      if (total > most)
+        refuse(
+            fmt::format(
+                "more than {} when decompressed{}", format_bytes(static_cast<double>(most)),
+                most < most_bytes ? fmt::format(", {} times its size", most / std::max<size_t>(1, bytes.size())) : ""),
+            most < most_bytes ? "gunzip it first, if it is meant to be so large" : "a smaller file");
+      const bool ended_early = code == Z_BUF_ERROR || (code == Z_OK && inflate.used_up() && total == 0);
+      if (code != Z_STREAM_END && (code != Z_OK || ended_early))
+        refuse("the compressed data is damaged or cut off", "a copy of the file");
+      visit(piece);
+    }
+    if (!inflate.used_up()) refuse("something follows the compressed data", "a file of one gzip member");
+    return total;
+  };
+  // The size is known before memory is taken, and no more than it is taken.
+  const size_t size = each_piece([](std::string_view) {});
+  require_memory(static_cast<double>(size), origin, "a part of it");
+  std::string output;
+  output.reserve(size);
+  each_piece([&](std::string_view piece) { output += piece; });
   return output;
 }
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <utility>
 
 namespace amdahl {
@@ -32,9 +33,27 @@ int FileDescriptor::release() { return std::exchange(fd_, -1); }
 
 namespace {
 
+/// What an error number says about the machine, whatever was asked of it.
+struct MachineFault {
+  int error_number;
+  Cause cause;
+  const char* remedy;
+};
+constexpr MachineFault kMachineFaults[] = {
+    {EMFILE, Cause::environment_missing, "a higher limit of open files, for example ulimit -n 1024"},
+    {ENFILE, Cause::environment_missing, "fewer programs: the machine has no more files to open (fs.file-max)"},
+    {ENOMEM, Cause::out_of_memory, "more memory"},
+    {EIO, Cause::device_error, "another disk: the kernel log says what is wrong with this one"},
+};
+
+const MachineFault* machine_fault(int error_number) {
+  for (const MachineFault& fault : kMachineFaults)
+    if (fault.error_number == error_number) return &fault;
+  return nullptr;
+}
+
 [[noreturn]] void throw_read_error(const fs::path& path, Cause cause, int error_number) {
-  throw Error(cause, fmt::format("{}: cannot be read: {}", path.string(), std::strerror(error_number)),
-              "a path that exists and that you may read");
+  throw read_error(path, cause, error_number);
 }
 
 /// Maximum size to read from a file, and the error for larger ones.
@@ -55,6 +74,13 @@ ReadLimit read_limit(const FileDescriptor& file, size_t most_bytes) {
 }
 
 }  // namespace
+
+Error read_error(const fs::path& path, Cause cause, int error_number) {
+  const MachineFault* const fault = machine_fault(error_number);
+  return Error(fault ? fault->cause : cause,
+               fmt::format("{}: cannot be read: {}", path.string(), std::strerror(error_number)),
+               fault ? fault->remedy : "a path that exists and that you may read");
+}
 
 FileDescriptor open_file(const fs::path& path, Cause cause) {
   // blocks on a FIFO until a writer opens it
@@ -125,10 +151,10 @@ std::string write_remedy(int error_number) {
 }  // namespace
 
 Error write_error(const fs::path& path, std::string_view action, int error_number) {
+  const std::string text = fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(error_number));
+  if (const MachineFault* const fault = machine_fault(error_number)) return Error(fault->cause, text, fault->remedy);
   const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  return Error(full ? Cause::disk_full : Cause::usage,
-               fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(error_number)),
-               write_remedy(error_number));
+  return Error(full ? Cause::disk_full : Cause::usage, text, write_remedy(error_number));
 }
 
 void throw_write_error(const fs::path& path, std::string_view action, int error_number) {
@@ -156,11 +182,26 @@ void sync_folder(const fs::path& folder) {
 
 namespace {
 
-/// Deletes itself at the end of its scope, unless it was renamed.
+std::string random_letters() {
+  std::random_device random;
+  return fmt::format("{:08x}", random());
+}
+
+/// A new file beside the final one. Deletes itself at the end of its scope, unless it was renamed. Nobody can have put
+/// a link or a file in its place: its name is not known before, and it is only made where nothing is.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(fs::path path)
-      : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {}
+  explicit TemporaryFile(const fs::path& final_path) {
+    constexpr int kMostTries = 100;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      path_ = final_path;
+      path_ += kTemporaryMark + random_letters();
+      constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+      file_ = FileDescriptor(::open(path_.c_str(), kNew, 0666));
+      if (file_.get() >= 0 || errno != EEXIST) break;
+    }
+    file_was_made_ = file_.get() >= 0;
+  }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
@@ -178,14 +219,12 @@ class TemporaryFile {
  private:
   fs::path path_;
   FileDescriptor file_;
-  bool file_was_made_ = file_.get() >= 0, renamed_ = false;
+  bool file_was_made_ = false, renamed_ = false;
 };
 
 /// Write, fsync, rename, fsync of the folder.
 void replace_file(const fs::path& path, const OutputPlace& place, const NextPiece& next) {
-  fs::path name = place.path;
-  name += fmt::format(".tmp{}", ::getpid());
-  TemporaryFile file(name);
+  TemporaryFile file(place.path);
   int failed = file.fd() < 0 ? errno : 0;
   if (failed == 0 && place.permissions && ::fchmod(file.fd(), *place.permissions) != 0) failed = errno;
   while (failed == 0) {

@@ -55,6 +55,9 @@ std::string read_open_file(const FileDescriptor& file, const std::filesystem::pa
 /// Error{out_of_memory} when `bytes` exceed the memory of this machine; `what` names what needs them.
 void require_memory(double bytes, const std::string& what, const std::string& remedy);
 
+/// The name of a temporary file is that of the final one, this and random letters.
+inline constexpr const char* kTemporaryMark = ".tmp";
+
 /// Writes all pieces in order to `path` through a temporary file: write, fsync, rename, fsync of the folder. Readers
 /// see either the old or the new content. Symbolic links and permissions are kept; a character device, a pipe and
 /// /dev/stdout are written to directly (output_place.h). Throws Error{disk_full} when the disk or quota is full,
@@ -70,7 +73,10 @@ void write_atomic(const std::filesystem::path& path, const NextPiece& next);
 /// Writes all of `content` to a descriptor and handles EINTR and short writes; returns 0 or an errno.
 int write_all(int fd, std::string_view content);
 
-/// The error of a failed write or open: Error{disk_full} for ENOSPC, EDQUOT and EFBIG, else Error{usage}.
+/// The error of a failed read or open: of the machine for EMFILE, ENFILE, ENOMEM and EIO, else Error{cause}.
+Error read_error(const std::filesystem::path& path, Cause cause, int error_number);
+/// The error of a failed write or open: as above, Error{disk_full} for ENOSPC, EDQUOT and EFBIG,
+/// else Error{usage}.
 Error write_error(const std::filesystem::path& path, std::string_view action, int error_number);
 [[noreturn]] void throw_write_error(const std::filesystem::path& path, std::string_view action, int error_number);
 

@@ -1,7 +1,6 @@
 #include "lab/chart_pictures.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <set>
@@ -10,6 +9,7 @@
 #include "chart/document.h"
 #include "files/whole_file.h"
 #include "lab/build_info.h"
+#include "lab/temporary_folder.h"
 
 namespace amdahl {
 namespace {
@@ -34,28 +34,6 @@ for name in sys.argv[2:]:
 constexpr int kNoModule = 3;
 constexpr const char* kRemedy = "pip install vl-convert-python, and AMDAHL_CHART_PYTHON naming its interpreter";
 
-/// A temporary folder that is deleted with its contents.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "amdahl-charts-XXXXXX").string();
-    if (!mkdtemp(name.data()))
-      throw Error(Cause::usage, fmt::format("no folder can be made in {}", fs::temp_directory_path().string()),
-                  "TMPDIR naming a folder that can be written");
-    path_ = name;
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // The last line of a program's output: for a Python traceback, the error itself.
 std::string last_line(const std::string& text) {
   size_t end = text.find_last_not_of(" \n");
@@ -71,7 +49,7 @@ ChartPictures draw_charts(const std::vector<const Chart*>& charts, const std::ve
                           Deadline deadline) {
   ChartPictures pictures;
   if (charts.empty()) return pictures;
-  const ScratchFolder scratch;
+  const TemporaryFolder scratch(fs::temp_directory_path());
   std::vector<std::string> arguments{"-I", "-c", kProgram, scratch.path().string()};
   for (const Chart* chart : charts) {
     write_atomic(scratch.path() / (chart->id + ".json"), chart_document(*chart, Scheme::light));

@@ -111,6 +111,7 @@ CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer
   }
   const std::unique_ptr<Fleet> fleet =
       make_fleet(engine, devices, collectives_facts(config, devices), FleetNeeds::devices);
+  watch.met();
   require_launch_mode(*fleet, engine.launch);
   require_nccl(*fleet, config);
   outcome.is_root = fleet->is_root();
@@ -144,7 +145,8 @@ CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer
 }  // namespace
 
 CollectivesOutcome run_collectives(const CollectivesConfig& config, Observer& observer) {
-  return FailureWatch::over([&](FailureWatch& watch) { return measure_collectives(config, observer, watch); });
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_collectives(config, observer, watch); },
+                            config.environment);
 }
 
 }  // namespace amdahl

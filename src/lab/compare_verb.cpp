@@ -110,7 +110,6 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
   RunComparison comparison = compare_fabric(a.records, b.records, options);
   std::vector<std::string> notes{fmt::format("{} was measured by {}", options.name_a, a.tool),
                                  fmt::format("{} was measured by {}", options.name_b, b.tool)};
-  for (const Measurements* side : {&a, &b}) notes.insert(notes.end(), side->notes.begin(), side->notes.end());
   comparison.notes.insert(comparison.notes.begin(), notes.begin(), notes.end());
   return comparison;
 }
@@ -210,11 +209,14 @@ RunComparison compare_sides(const Side& a, const Side& b, CompareOptions options
   options.same_run = a.found.tool == b.found.tool && a.selection.dir == b.selection.dir &&
                      a.name.find('+') == std::string::npos && b.name.find('+') == std::string::npos;
   const bool foreign = a.found.foreign || b.found.foreign;
-  if (a.found.kind == kStudy && !foreign)
-    return compare_studies(a.found, b.found, !a.selection.axes.empty() || !b.selection.axes.empty(), options);
   for (const Side* side : {&a, &b})  // named axes may differ
     for (const auto& [axis, value] : side->selection.axes) options.differing_axes.push_back(axis);
-  return compare_fabrics(a.found, b.found, options);
+  const bool selected = !a.selection.axes.empty() || !b.selection.axes.empty();
+  RunComparison comparison = a.found.kind == kStudy && !foreign ? compare_studies(a.found, b.found, selected, options)
+                                                                : compare_fabrics(a.found, b.found, options);
+  for (const Side* side : {&b, &a})  // what the files lack, before what was compared
+    comparison.notes.insert(comparison.notes.begin(), side->found.notes.begin(), side->found.notes.end());
+  return comparison;
 }
 
 }  // namespace

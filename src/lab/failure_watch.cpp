@@ -11,6 +11,7 @@
 #include "amdahl/amdahl.h"
 #include "base/child_process.h"
 #include "comm/flight_recorder.h"
+#include "comm/world.h"
 #include "lab/provenance.h"
 #include "report/common/failure.h"
 
@@ -122,6 +123,13 @@ void require_records(const std::string& run_dir, const RunContents& contents) {
   throw Error(Cause::store_corrupt,
               fmt::format("{}: nothing was measured in this run{}{}", run_dir, note.empty() ? "" : ": ", note),
               unfinished_remedy(contents.header.kind));
+}
+
+void tell_other_ranks(const std::map<std::string, std::string>& environment, const Error& error) noexcept try {
+  for (const Cause known : {Cause::launcher_mismatch, Cause::peer_unreachable, Cause::rank_died, Cause::rank_hung})
+    if (error.cause() == known) return;  // found while they met
+  tell_early_end(detect_launch(environment), error);
+} catch (const Error&) {  // variables that contradict each other: there is no job
 }
 
 void note_signal(int signal) noexcept { note_signal_in_flights(signal); }

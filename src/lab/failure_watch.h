@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <new>
 #include <optional>
 #include <string>
@@ -28,19 +29,26 @@ std::string failure_note(const std::filesystem::path& run_dir);
 /// Error{store_corrupt} for a run without records; it includes the run's failure, if known.
 void require_records(const std::string& run_dir, const RunContents& contents);
 
+/// Tells the other ranks of a launched job why this one ends before they have met.
+void tell_other_ranks(const std::map<std::string, std::string>& environment, const Error& error) noexcept;
+
 class FailureWatch {
  public:
+  /// The ranks of the job know each other from now on, and the fleet tells them of failures.
+  void met() { has_met_ = true; }
   /// Sets the run folder; empty: the run has none.
   void begin(const std::filesystem::path& run_dir) { run_dir_ = run_dir; }
 
-  /// Runs `work(watch)`; records what it throws in the folder, then rethrows.
+  /// Runs `work(watch)`; records what it throws in the folder, then rethrows. `environment`: that of a command that
+  /// launchers may start, which calls met().
   template <class Work>
-  static auto over(const Work& work) {
+  static auto over(const Work& work, const std::map<std::string, std::string>& environment = {}) {
     FailureWatch watch;
     try {
       return work(watch);
     } catch (const Error& error) {
       leave_failure(watch.run_dir_, error);
+      if (!watch.has_met_) tell_other_ranks(environment, error);
       throw;
     } catch (const std::bad_alloc&) {
       leave_failure(watch.run_dir_, Error(Cause::out_of_memory, "host memory ran out", "a smaller batch or model"));
@@ -50,6 +58,7 @@ class FailureWatch {
 
  private:
   std::filesystem::path run_dir_;
+  bool has_met_ = false;
 };
 
 }  // namespace amdahl

@@ -101,6 +101,7 @@ bool measure_here(const OneSidedConfig& config, const char* ranks, const Sink& s
   const std::unique_ptr<Fleet> fleet = config.partitions > 0
                                            ? make_partition_fleet(engine, config.partitions)
                                            : make_fleet(engine, config.devices, facts, FleetNeeds::devices);
+  watch.met();
   watch.begin(fleet->record_flights(fleet->is_root() ? config.output_dir : ""));
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   OneSidedSettings settings;
@@ -204,7 +205,8 @@ OneSidedOutcome measure_onesided(const OneSidedConfig& config, Observer& observe
 }  // namespace
 
 OneSidedOutcome run_onesided(const OneSidedConfig& config, Observer& observer) {
-  return FailureWatch::over([&](FailureWatch& watch) { return measure_onesided(config, observer, watch); });
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_onesided(config, observer, watch); },
+                            config.environment);
 }
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/gpu_kind.h"
 #include "amdahl/planner.h"
+#include "amdahl/units.h"
 #include "files/whole_file.h"
 #include "lab/calibrated.h"
 #include "lab/training_setup.h"
@@ -91,9 +92,17 @@ void add_prices(const std::string& path, PlanOutcome& outcome) {
 
 }  // namespace
 
+namespace {
+
+constexpr int kMostDevices = 4096;
+
+}  // namespace
+
 PlanOutcome run_plan(const PlanConfig& config) {
-  if (config.global_batch < 1)
-    throw Error(Cause::usage, fmt::format("`global_batch` is {}", config.global_batch), "at least 1");
+  constexpr int64_t kMostRows = 1 << 30;
+  if (config.global_batch < 1 || config.global_batch > kMostRows)
+    throw Error(Cause::usage, fmt::format("`global_batch` is {}", config.global_batch),
+                fmt::format("1 to {}", with_thousands(kMostRows)));
   PlanOutcome outcome;
   outcome.model = resolve_model(config.model);
   outcome.global_batch = config.global_batch;
@@ -112,7 +121,6 @@ PlanOutcome run_plan(const PlanConfig& config) {
   if (what_if.gpus > 0 && config.devices > what_if.gpus)
     throw Error(Cause::usage, fmt::format("`devices` is {} and what-if has {} GPUs", config.devices, what_if.gpus),
                 "the same number, or one of the two");
-  constexpr int kMostDevices = 4096;
   if (config.devices > kMostDevices)
     throw Error(Cause::usage,
                 fmt::format("`devices` is {}, and the planner knows at most {}", config.devices, kMostDevices),
@@ -136,7 +144,8 @@ PlanOutcome run_plan(const PlanConfig& config) {
 
 ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
   for (const int devices : config.devices)
-    if (devices < 2) throw Error(Cause::usage, fmt::format("`devices` {}: several are assumed", devices), "2,4,8");
+    if (devices < 2 || devices > kMostDevices)
+      throw Error(Cause::usage, fmt::format("`devices` {}: 2 to {} are assumed", devices, kMostDevices), "2,4,8");
   std::string assumptions = config.what_if;
   if (!config.link.empty()) assumptions += fmt::format("{}link={}", assumptions.empty() ? "" : ",", config.link);
   const WhatIf what_if = read_what_if(assumptions);

@@ -89,7 +89,7 @@ MeasuredParts scaled(MeasuredParts parts, double step_us) {
 double disturbance(const Record& record) {
   const double duration = record.value("step_time").value_or(0) * static_cast<double>(number_axis(record, "steps"));
   const Contention lost{record.value("processor_others").value_or(0), record.value("processor_wait").value_or(0),
-                        record.value("processor_stolen").value_or(0)};
+                        record.value("processor_stolen").value_or(0), record.value("processor_throttled").value_or(0)};
   return duration > 0 ? lost.lost_us() / duration : 0;
 }
 

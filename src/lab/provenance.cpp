@@ -55,6 +55,7 @@ Provenance make_provenance(const EngineConfig& config, const std::string& device
   std::map<std::string, std::string>& facts = provenance.facts;
   facts["cpu"] = host.cpu_name;
   facts["cores"] = std::to_string(host.num_cores);
+  if (host.cpu_limit > 0) facts["cpu_limit"] = fmt::format("{}", host.cpu_limit);
   facts["os"] = host.os;
   facts["kernel"] = host.versions.at("kernel");
   facts["math"] = to_string(config.math);

@@ -120,6 +120,7 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
     return outcome;
   }
   const std::unique_ptr<Fleet> fleet = mode.make_fleet(config, most_devices(steps), job_facts(config));
+  watch.met();
   fleet->end_runs_when([&observer] { return observer.cancelled(); });
   if (config.path == "host") keep_apart(*fleet);
   for (const SensorStep& step : steps) step.require_room(*fleet);
@@ -153,7 +154,8 @@ SensorBenchOutcome measure_sensors(const SensorBenchConfig& given, Observer& obs
 }  // namespace
 
 SensorBenchOutcome run_sensor_bench(const SensorBenchConfig& config, Observer& observer) {
-  return FailureWatch::over([&](FailureWatch& watch) { return measure_sensors(config, observer, watch); });
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_sensors(config, observer, watch); },
+                            config.engine.environment);
 }
 
 }  // namespace amdahl

@@ -183,7 +183,7 @@ TimelineOutcome run(const TimelineConfig& config, Streams streams) {
   }
   outcome.shape = {streams.front().batch, count_targets(config, windows, width), width};
   const double bytes = static_cast<double>(outcome.shape[0]) * static_cast<double>(outcome.shape[1]) * sizeof(double);
-  constexpr double kMostBytes = 1e11;  // of target times only
+  constexpr double kMostBytes = 1e9;  // of target times only: more than 100 million
   if (bytes > kMostBytes)
     throw Error(Cause::out_of_memory,
                 fmt::format("{} targets per trajectory take {}", outcome.shape[1], format_bytes(bytes)),

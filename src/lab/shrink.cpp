@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/plan_rules.h"
 #include "comm/world.h"
 #include "lab/rank_processes.h"
 
 namespace amdahl {
+
+namespace {
+
+constexpr int kTriedPorts = 16, kLowestPort = 1024, kHighestPort = 65535;
+
+}  // namespace
 
 void check_on_failure(const TrainConfig& config) {
   if (config.on_failure == "stop") return;
@@ -43,6 +51,7 @@ std::optional<TrainConfig> shrink_training(const TrainConfig& config, const Erro
   if (rank >= plan->num_devices()) return std::nullopt;
   TrainConfig smaller = config;
   smaller.resume = true;
+  smaller.output_dir = so_far.output_dir;
   smaller.devices = plan->num_devices();
   use_plan(smaller.training, *plan);
   std::map<std::string, std::string>& environment = smaller.engine.environment;
@@ -52,7 +61,10 @@ std::optional<TrainConfig> shrink_training(const TrainConfig& config, const Erro
   environment["AMDAHL_LOCAL_RANK"] = std::to_string(launch.local_rank);  // its GPU stays its own
   environment["AMDAHL_LOCAL_WORLD_SIZE"] = std::to_string(launch.local_world_size);
   environment["AMDAHL_MASTER_ADDR"] = launch.master_address;
-  environment["AMDAHL_MASTER_PORT"] = std::to_string(launch.master_port + 1);  // the old one may still be closing
+  environment["AMDAHL_JOB"] = so_far.job;
+  // The old port may still be closing, and the ones after it may be other jobs'.
+  const int first = launch.master_port < kHighestPort ? launch.master_port + 1 : kLowestPort;
+  environment["AMDAHL_MASTER_PORT"] = fmt::format("{}-{}", first, std::min(first + kTriedPorts - 1, kHighestPort));
   return smaller;
 }
 

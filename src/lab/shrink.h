@@ -11,9 +11,11 @@ namespace amdahl {
 
 /// What a process knows of its training when a rank dies.
 struct TrainingSoFar {
-  ModelSpec model;    // fitted to the data
-  ParallelPlan plan;  // with its batch; of no device before the training is set up
-  int64_t steps = 0;  // finished, counted from the beginning of the training
+  ModelSpec model;         // fitted to the data
+  ParallelPlan plan;       // with its batch; of no device before the training is set up
+  int64_t steps = 0;       // finished, counted from the beginning of the training
+  std::string job;         // by which those left know each other when they meet again: no other job has it
+  std::string output_dir;  // rank 0's
 };
 
 /// What the message about a smaller job says.

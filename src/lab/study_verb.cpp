@@ -339,6 +339,7 @@ StudyOutcome measure_study(const StudyConfig& given, Observer& observer, Failure
   const FreshProcesses::Slice& slice = config.processes.slice;
   if (config.processes.is_child() && slice.end != config.runs) config.trace.wanted = false;
   Prepared prepared = prepare(config, observer);
+  watch.met();
   Fleet& fleet = *prepared.fleet;
   StudyOutcome outcome;
   outcome.plan = prepared.plan;
@@ -373,7 +374,8 @@ StudyOutcome measure_study(const StudyConfig& given, Observer& observer, Failure
 }  // namespace
 
 StudyOutcome run_study(const StudyConfig& config, Observer& observer) {
-  return FailureWatch::over([&](FailureWatch& watch) { return measure_study(config, observer, watch); });
+  return FailureWatch::over([&](FailureWatch& watch) { return measure_study(config, observer, watch); },
+                            config.engine.environment);
 }
 
 }  // namespace amdahl

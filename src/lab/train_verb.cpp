@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <random>
 #include <set>
 
 #include "amdahl/amdahl.h"
@@ -70,6 +74,12 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   return settings;
 }
 
+/// A name that no other job has.
+std::string new_job_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
 /// What must be equal on all ranks of a launched job.
 JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   JobFacts facts = training_identity(config.engine, config.training, setup.model, setup.data);
@@ -82,7 +92,16 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
                 {"check_every", std::to_string(config.check_every)},
                 {"checkpoint_every", std::to_string(config.checkpoint_every)},
                 {"resume", config.resume ? "yes" : "no"},
+                {"on_failure", config.on_failure},
                 {"timeout", config.engine.auto_timeout ? "auto" : "given"}});
+  if (config.on_failure == "stop") return facts;
+  // A rank that becomes rank 0 goes on with the files of the one before.
+  const auto whole = [](const std::string& path) {
+    return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+  };
+  facts["output_dir"] = config.rank_chose_output_dir ? "" : whole(config.output_dir);
+  facts["checkpoint_dir"] = whole(config.checkpoint_dir);
+  facts["save"] = whole(config.save);
   return facts;
 }
 
@@ -165,6 +184,22 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, cons
   return line;
 }
 
+/// When a stopped training ends wherever it is: with checkpoints it first has time to come to the end of a step and to
+/// write one, less than the program's own deadline after a signal.
+std::function<bool()> end_of_patience(const TrainConfig& config, Observer& observer) {
+  using Clock = std::chrono::steady_clock;
+  if (config.checkpoint_every == 0) return [&observer] { return observer.cancelled(); };
+  auto since = std::make_shared<std::atomic<Clock::rep>>(0);
+  return [&observer, since] {
+    constexpr std::chrono::seconds kPatience{5};
+    if (!observer.cancelled()) return false;
+    Clock::rep first = 0;
+    const Clock::rep now = Clock::now().time_since_epoch().count();
+    if (since->compare_exchange_strong(first, now)) first = now;
+    return Clock::duration(now - first) >= kPatience;
+  };
+}
+
 /// Opens the run folder: a new one, or on resuming the one that is there, whose epochs are put into `recorded`.
 RunFolder open_folder(const TrainConfig& config, const RunHeader& header, std::set<int64_t>& recorded) {
   std::error_code ignored;
@@ -196,9 +231,10 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
                   config.epochs * (static_cast<int64_t>(split.train.size()) / config.batch_size));
   const JobFacts facts = job_facts(config, setup);
   if (has_table_features(config.training.data)) standardise(setup.data, split.train);
-  const TrainingCheckpoints checkpoints(config, setup.model, settings.trainer.hyper, facts);
+  TrainingCheckpoints checkpoints(config, setup.model, settings.trainer.hyper, facts);
   const std::unique_ptr<Fleet> fleet = make_fleet(config.engine, config.devices, facts);
-  fleet->end_runs_when([&observer] { return observer.cancelled(); });
+  watch.met();
+  fleet->end_runs_when(end_of_patience(config, observer));
   require_launch_mode(*fleet, config.engine.launch);
   if (fleet->is_root()) tell_about_data(setup.data, observer);
   const Provenance provenance = make_provenance(config.engine, *fleet);
@@ -214,7 +250,11 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
     if (const std::string dropped = drop_unused_feedback(settings.trainer.plan, settings.state); !dropped.empty())
       observer.warning(dropped);
   }
-  so_far = {setup.model, settings.trainer.plan, settings.start.step};
+  so_far = {setup.model, settings.trainer.plan, settings.start.step, {}, {}};
+  if (config.on_failure == "shrink") {
+    so_far.job = fleet->agree(new_job_name());
+    so_far.output_dir = fleet->agree(config.output_dir);
+  }
   std::optional<RunFolder> folder;
   std::set<int64_t> recorded;  // epochs that the folder holds already
   if (fleet->is_root() && !config.output_dir.empty())
@@ -227,6 +267,8 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root())
     observer.note(fmt::format("memory per device: {} (modelled): {}",
                               format_bytes(static_cast<double>(modelled.total())), memory_text(modelled)));
+  if (fleet->is_root() && config.checkpoint_every > 0 && settings.trainer.plan.async_steps > 0)
+    observer.note("checkpoints are written at the ends of epochs: within them updates are outstanding (async)");
   TrainEvents events;
   events.finished = [&](const EpochResult& epoch) {
     outcome.records.push_back(epoch_record(epoch, config, setup.model, modelled, provenance));
@@ -240,6 +282,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
     observer.note(fmt::format("shares auto: {} rows of {}, by speeds of {:.0f} samples/s", rows, plan.global_batch,
                               fmt::join(speeds, ", ")));
   };
+  events.stop_asked = [&observer] { return observer.cancelled(); };
   if (config.on_failure == "shrink") events.stepped = [&so_far](int64_t step) { so_far.steps = step; };
   events.checkpoint = [&](const TrainingPoint& point, const TrainerState& state) { checkpoints.save(point, state); };
   TrainedModel trained = run_training(*fleet, setup.data, settings, events);
@@ -269,7 +312,8 @@ TrainOutcome run_train(const TrainConfig& config, Observer& observer) {
     TrainingSoFar so_far;
     try {
       return FailureWatch::over(
-          [&](FailureWatch& watch) { return train(now, observer, watch, so_far, shrunk ? &*shrunk : nullptr); });
+          [&](FailureWatch& watch) { return train(now, observer, watch, so_far, shrunk ? &*shrunk : nullptr); },
+          now.engine.environment);
     } catch (const Error& error) {
       if (!goes_on_after(now, error, so_far)) throw;
       shrunk.emplace();

@@ -45,8 +45,9 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainConfig& config, const ModelS
     if (const auto found = facts.find(fact); found != facts.end()) identity_.insert(*found);
 }
 
-void TrainingCheckpoints::load(Fleet& fleet, TrainSettings& settings, Observer& observer) const {
+void TrainingCheckpoints::load(Fleet& fleet, TrainSettings& settings, Observer& observer) {
   if (!folder_) return;
+  if (fleet.is_root() && config_.checkpoint_every > 0) folder_->lock();
   std::string point;
   if (fleet.is_root() && !config_.resume && folder_->has_any())
     throw Error(Cause::usage,
@@ -97,7 +98,7 @@ TrainerState TrainingCheckpoints::state_of(const Checkpoint& checkpoint, const s
   return state;
 }
 
-void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& state) const {
+void TrainingCheckpoints::save(const TrainingPoint& point, const TrainerState& state) {
   Checkpoint checkpoint{point, identity_, name_weights(model_, state.parameters), {}};
   checkpoint.weights.insert(checkpoint.weights.end(), state.buffers.begin(), state.buffers.end());
   const auto add_state = [&](const std::string& prefix, const std::vector<float>& values) {

@@ -16,11 +16,11 @@ class TrainingCheckpoints {
                       const std::map<std::string, std::string>& facts);
 
   /// Called on every process: sets `settings.start` and, on the root, `settings.state`, when the training is resumed.
-  /// Error{usage} for a new training whose folder already holds checkpoints, and for checkpoints of another training;
-  /// Error{data_corrupt} when every checkpoint is damaged.
-  void load(Fleet& fleet, TrainSettings& settings, Observer& observer) const;
+  /// Error{usage} for a new training whose folder already holds checkpoints or is another's, and for checkpoints of
+  /// another training; Error{data_corrupt} when every checkpoint is damaged.
+  void load(Fleet& fleet, TrainSettings& settings, Observer& observer);
   /// Writes a checkpoint. Errors of write_atomic.
-  void save(const TrainingPoint& point, const TrainerState& state) const;
+  void save(const TrainingPoint& point, const TrainerState& state);
 
  private:
   TrainerState state_of(const Checkpoint& checkpoint, const std::string& file) const;

@@ -12,6 +12,13 @@ struct StepFactors {
   const float* skip = nullptr;        // not 0: the step changes nothing (LossScale); null: 0
 };
 
+/// Where an update adds, for the parameters and for each array of state, the sum of the bits (as 32-bit integers) that
+/// it wrote minus that of the bits that it read. What the sums of the arrays changed by since, and this does not tell,
+/// no update did: memory lost a bit.
+struct ChangeSums {
+  uint32_t* sums = nullptr;  // parameters, then arrays of state; null: not wanted
+};
+
 inline constexpr int64_t kDecayLine = 64;  // floats of the layout that share a flag in AdamStep::decays
 
 /// Adam (Kingma and Ba 2015) over n contiguous parameters: step count t = *step + 1 (device counter). With a
@@ -29,6 +36,7 @@ struct AdamStep {
   float weight_decay = 0;
   const uint8_t* decays = nullptr;  // for each line of kDecayLine floats of the layout: whether it decays; null: all do
   int64_t first = 0;                // index in the layout of params[0]
+  ChangeSums changes{};             // of params, m and v
 };
 
 }  // namespace amdahl

@@ -107,6 +107,17 @@ void mse_loss(const MseLoss& a) {
   if (!a.accumulate) a.stats[1] = 0.0f;
 }
 
+inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/// Updates of other ranges may run at the same time.
+void add_changes(const ChangeSums& to, const uint32_t* changes, int count) {
+  for (int i = 0; to.sums && i < count; ++i) __atomic_fetch_add(&to.sums[i], changes[i], __ATOMIC_RELAXED);
+}
+
 struct AdamFactors {
   float beta1, beta2, epsilon, rate, correction2, scale;
 };
@@ -119,12 +130,18 @@ void adam_run(const AdamStep& a, int64_t begin, int64_t end, const AdamFactors& 
   float* __restrict m = a.m;
   float* __restrict v = a.v;
   const float* __restrict grads = a.grads;
+  uint32_t changes[3] = {};
   for (int64_t i = begin; i < end; ++i) {
     const float g = scale * grads[i];
-    m[i] = beta1 * m[i] + (1.0f - beta1) * g;
-    v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-    params[i] = keep * params[i] - lr * m[i] / (sqrtf(v[i] * correction2) + epsilon);
+    const float m0 = m[i], v0 = v[i], p0 = params[i];
+    m[i] = beta1 * m0 + (1.0f - beta1) * g;
+    v[i] = beta2 * v0 + (1.0f - beta2) * g * g;
+    params[i] = keep * p0 - lr * m[i] / (sqrtf(v[i] * correction2) + epsilon);
+    changes[0] += bits_of(params[i]) - bits_of(p0);
+    changes[1] += bits_of(m[i]) - bits_of(m0);
+    changes[2] += bits_of(v[i]) - bits_of(v0);
   }
+  add_changes(a.changes, changes, 3);
 }
 
 inline bool decays_at(const AdamStep& a, int64_t i) {
@@ -159,10 +176,15 @@ void sgd_step(const SgdStep& a) {
   float* __restrict params = a.params;
   float* __restrict velocity = a.velocity;
   const float* __restrict grads = a.grads;
+  uint32_t changes[2] = {};
   for (int64_t i = 0; i < a.n; ++i) {
-    velocity[i] = momentum * velocity[i] + scale * grads[i];
-    params[i] -= lr * velocity[i];
+    const float v0 = velocity[i], p0 = params[i];
+    velocity[i] = momentum * v0 + scale * grads[i];
+    params[i] = p0 - lr * velocity[i];
+    changes[0] += bits_of(params[i]) - bits_of(p0);
+    changes[1] += bits_of(velocity[i]) - bits_of(v0);
   }
+  add_changes(a.changes, changes, 2);
 }
 
 double sum_of_squares(const float* values, int64_t n) {

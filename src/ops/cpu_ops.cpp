@@ -54,6 +54,7 @@ class CpuOptimizerOps final : public OptimizerOps {
       if (!skips(a.factors)) kernels_.sgd_step(a);
     });
   }
+  bool sums_changes() const override { return true; }
   void set_rate(Stream& stream, const SetRate& a) override {
     as_cpu(stream).enqueue([a] { *a.rate = rate_of_step(a.plan, a.base, *a.step); });
   }

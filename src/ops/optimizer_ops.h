@@ -21,6 +21,7 @@ struct SgdStep {
   int64_t n;
   float lr, momentum;
   StepFactors factors{};
+  ChangeSums changes{};  // of params and velocity
 };
 
 /// *sum = the sum of the squares of values[n], added to *sum with `accumulate`. In a fixed order that does not depend
@@ -51,6 +52,8 @@ class OptimizerOps {
   virtual void set_rate(Stream& stream, const SetRate& a) = 0;
   virtual void sum_of_squares(Stream& stream, const SumOfSquares& a) = 0;
   virtual void clip_scale(Stream& stream, const ClipScale& a) = 0;
+  /// Whether updates fill ChangeSums.
+  virtual bool sums_changes() const { return false; }
   /// Whether the backend can update parameters in the memory of other ranks.
   virtual bool has_peer_updates() const { return false; }
   /// Makes this rank's updater. Null where the backend has no peer updates.

@@ -72,6 +72,19 @@ class StageCache {
   PlanMemories memories_;
 };
 
+// Device counts that are ranked: every small one, and of larger ones those that nodes of eight make.
+constexpr int kEveryCount = 16, kCountStep = 8, kPowersFrom = 64;
+
+std::vector<int> counts_to_rank(int most) {
+  std::vector<int> counts;
+  for (int count = 1; count < most; count = count < kEveryCount   ? count + 1
+                                            : count < kPowersFrom ? count + kCountStep
+                                                                  : 2 * count)
+    counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
 struct Candidate {
   size_t choice;
   double step_us;
@@ -174,7 +187,12 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
                 PlanOutcome& outcome) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<ParallelPlan> choices;
-  for (int devices = 1; devices <= request.most_devices; ++devices) {
+  const std::vector<int> counts = counts_to_rank(request.most_devices);
+  if (static_cast<int>(counts.size()) < request.most_devices)
+    outcome.notes.push_back(
+        fmt::format("ranked are 1 to {} devices, then multiples of {}, from {} on powers of two, and {}", kEveryCount,
+                    kCountStep, kPowersFrom, request.most_devices));
+  for (const int devices : counts) {
     PlanQuery query{.num_devices = devices, .global_batch = request.global_batch};
     query.all_schedules = query.all_micro_batches = query.all_options = query.all_zero_stages = true;
     const std::vector<ParallelPlan> plans = enumerate_plans(model, query);
@@ -196,6 +214,11 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
       ++outcome.num_too_large;
       continue;
     }
+    if (!std::isfinite(step.step_us) || !std::isfinite(step.interval.high))
+      throw Error(Cause::usage,
+                  fmt::format("plan {} would take {} us, up to {} us: the constants do not go together",
+                              format_plan(choices[i]), step.step_us, step.interval.high),
+                  "the constants of the calibration, which ``calibrate`` measures again");
     by_devices[choices[i].num_devices()].push_back({i, step.step_us});
   }
   outcome.num_plans = static_cast<int64_t>(choices.size());

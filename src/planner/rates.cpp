@@ -60,6 +60,30 @@ const std::vector<RateField>& rate_fields() {
   return fields;
 }
 
+namespace {
+
+/// Times may be 0, and what a machine may lack: its default is 0, or its meaning says so.
+bool may_be_zero(const RateField& field) {
+  static const Rates defaults;
+  const bool time = field.unit == "us" || field.unit == "ns" || field.unit == "ps";
+  return time || defaults.*field.member == 0 || field.member == &Rates::interference;
+}
+
+/// A prediction divides by most constants, and products of several must stay within double's range.
+void check_constant(const RateField& field, const CalibrationConstant& constant) {
+  constexpr double kLeast = 1e-9, kMost = 1e12;
+  const double value = constant.value;
+  const bool zero = value == 0 && may_be_zero(field);
+  if (zero || (value >= kLeast && value <= kMost)) return;
+  throw Error(
+      Cause::usage,
+      fmt::format("constant '{}' of the calibration is {} {}: {}", field.name, value, field.unit, field.meaning),
+      fmt::format("{}a number from {} to {}, as ``calibrate`` measures it", may_be_zero(field) ? "0 or " : "", kLeast,
+                  kMost));
+}
+
+}  // namespace
+
 Rates rates_of(const Calibration& calibration) {
   Rates rates;
   for (const CalibrationConstant& constant : calibration.constants) {
@@ -72,6 +96,7 @@ Rates rates_of(const Calibration& calibration) {
     if (!found)
       throw Error(Cause::usage, fmt::format("unknown constant '{}' in the calibration", constant.name),
                   choices_hint(constant.name, names));
+    check_constant(*found, constant);
     rates.*found->member = constant.value;
   }
   return rates;

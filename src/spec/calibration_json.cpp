@@ -1,6 +1,8 @@
 // Serialises calibrations; schema: the member calibrations of docs/schema/machine.schema.json.
 #include "spec/calibration_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -20,10 +22,12 @@ Calibration read_calibration(const Fields& fields) {
   calibration.device_name = fields.text_or("device_name", "");
   calibration.math = fields.text("math");
   calibration.software = fields.text("software");
-  calibration.memory_bytes = fields.integer_or("memory_bytes", 0);
+  calibration.memory_bytes = fields.natural_or("memory_bytes", 0);
   calibration.seconds = fields.number_or("seconds", 0);
   calibration.interval_factor = fields.number("interval_factor");
-  if (!(calibration.interval_factor > 0)) fields.fail("interval_factor", "is not positive");
+  constexpr double kWidest = 100;
+  if (!(calibration.interval_factor > 0 && calibration.interval_factor <= kWidest))
+    fields.fail("interval_factor", fmt::format("is not above 0 and at most {}", kWidest));
   const json& constants = fields.array("constants");
   for (size_t i = 0; i < constants.size(); ++i) {
     const Fields one = fields.element(constants, "constants", i);

@@ -69,6 +69,21 @@ double Fields::number(const char* name) const {
   return value;
 }
 
+int64_t Fields::natural_or(const char* name, int64_t least, int64_t most) const {
+  if (!has(name)) return 0;
+  const int64_t value = integer(name);
+  if (value < least || value > most) fail(name, fmt::format("is {}, not {} to {}", value, least, most));
+  return value;
+}
+
+double Fields::rate_or_none(const char* name) const {
+  constexpr double kMost = 1e12;
+  if (!has(name)) return 0;
+  const double value = number(name);
+  if (!(value > 0 && value <= kMost)) fail(name, fmt::format("is {}, not above 0 and at most {}", value, kMost));
+  return value;
+}
+
 std::optional<double> Fields::maybe_number(const char* name) const {
   if (!has(name)) return std::nullopt;
   return number(name);

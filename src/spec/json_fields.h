@@ -34,6 +34,11 @@ class Fields {
 
   std::string text_or(const char* name, const std::string& fallback) const { return has(name) ? text(name) : fallback; }
   int64_t integer_or(const char* name, int64_t fallback) const { return has(name) ? integer(name) : fallback; }
+  /// An integer of `least` to `most`; 0 where it is absent.
+  int64_t natural_or(const char* name, int64_t least, int64_t most = INT64_MAX) const;
+  int count_or_none(const char* name, int least) const { return static_cast<int>(natural_or(name, least, INT32_MAX)); }
+  /// A positive number; 0 where it is absent.
+  double rate_or_none(const char* name) const;
   double number_or(const char* name, double fallback) const { return has(name) ? number(name) : fallback; }
   bool boolean_or(const char* name, bool fallback) const { return has(name) ? boolean(name) : fallback; }
   std::optional<double> maybe_number(const char* name) const;

@@ -66,15 +66,15 @@ LinkSpec read_link(const Fields& fields) {
   link.path = read_path(fields);
   link.peer_access = fields.boolean("peer_access");
   link.peer_atomics = fields.boolean("peer_atomics");
-  link.num_links = static_cast<int>(fields.integer_or("nvlinks", 0));
-  link.nvlink_version = static_cast<int>(fields.integer_or("nvlink_version", 0));
+  link.num_links = fields.count_or_none("nvlinks", 0);
+  link.nvlink_version = fields.count_or_none("nvlink_version", 0);
   link.through_switch = fields.boolean_or("through_switch", false);
   link.why_no_peer_access = fields.text_or("why_no_peer_access", "");
   link.quarantine = fields.text_or("quarantine", "");
-  link.raw_gbps = fields.number_or("raw_gbps", 0);
-  link.expected_gbps = fields.number_or("expected_gbps", 0);
-  link.measured_gbps = fields.number_or("measured_gbps", 0);
-  link.latency_us = fields.number_or("latency_us", 0);
+  link.raw_gbps = fields.rate_or_none("raw_gbps");
+  link.expected_gbps = fields.rate_or_none("expected_gbps");
+  link.measured_gbps = fields.rate_or_none("measured_gbps");
+  link.latency_us = fields.rate_or_none("latency_us");
   return link;
 }
 
@@ -99,16 +99,16 @@ DeviceSpec read_device(const Fields& fields) {
   device.kind = fields.text("kind");
   device.name = fields.text("name");
   device.uuid = fields.text_or("uuid", "");
-  device.memory_bytes = fields.integer_or("memory_bytes", 0);
-  device.sm_count = static_cast<int>(fields.integer_or("sm_count", 0));
+  device.memory_bytes = fields.natural_or("memory_bytes", 0);
+  device.sm_count = fields.count_or_none("sm_count", 0);
   device.compute_capability = fields.text_or("compute_capability", "");
   device.pci_bus_id = fields.text_or("pci_bus_id", "");
   device.numa_node = static_cast<int>(fields.integer_or("numa_node", -1));
-  device.pcie_generation = static_cast<int>(fields.integer_or("pcie_generation", 0));
-  device.pcie_lanes = static_cast<int>(fields.integer_or("pcie_lanes", 0));
-  device.num_links = static_cast<int>(fields.integer_or("nvlinks_up", 0));
-  device.num_links_down = static_cast<int>(fields.integer_or("nvlinks_down", 0));
-  device.copy_gbps = fields.number_or("copy_gbps", 0);
+  device.pcie_generation = fields.count_or_none("pcie_generation", 0);
+  device.pcie_lanes = fields.count_or_none("pcie_lanes", 0);
+  device.num_links = fields.count_or_none("nvlinks_up", 0);
+  device.num_links_down = fields.count_or_none("nvlinks_down", 0);
+  device.copy_gbps = fields.rate_or_none("copy_gbps");
   return device;
 }
 
@@ -121,6 +121,7 @@ std::string machine_to_json(const MachineSpec& machine) {
       {"version", kSchemaVersion},    {"host", machine.host},           {"os", machine.os},
       {"cpu_name", machine.cpu_name}, {"num_cores", machine.num_cores}, {"num_numa_nodes", machine.num_numa_nodes},
       {"devices", devices},           {"versions", machine.versions}};
+  if (machine.cpu_limit > 0) object["cpu_limit"] = finite(machine.cpu_limit, "cpu_limit");
   if (machine.memory_bytes > 0) object["memory_bytes"] = machine.memory_bytes;
   json links = json::array(), nodes = json::array();
   for (const LinkSpec& link : machine.links) links.push_back(link_json(link));
@@ -143,9 +144,12 @@ MachineSpec machine_from_json(std::string_view text, std::string_view origin) {
   machine.host = fields.text("host");
   machine.os = fields.text("os");
   machine.cpu_name = fields.text("cpu_name");
-  machine.num_cores = static_cast<int>(fields.integer("num_cores"));
-  machine.num_numa_nodes = static_cast<int>(fields.integer("num_numa_nodes"));
-  machine.memory_bytes = fields.integer_or("memory_bytes", 0);
+  fields.integer("num_cores");
+  machine.num_cores = fields.count_or_none("num_cores", 1);
+  machine.cpu_limit = fields.rate_or_none("cpu_limit");
+  fields.integer("num_numa_nodes");
+  machine.num_numa_nodes = fields.count_or_none("num_numa_nodes", 1);
+  machine.memory_bytes = fields.natural_or("memory_bytes", 0);
   machine.versions = fields.text_map("versions");
   const json& devices = fields.array("devices");
   for (size_t i = 0; i < devices.size(); ++i)

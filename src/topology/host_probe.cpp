@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+
+#include "base/control_group.h"
 
 namespace amdahl {
 namespace {
@@ -23,10 +26,11 @@ std::string os_name(const utsname& kernel) {
   return std::string(kernel.sysname) + " " + kernel.release;
 }
 
-int usable_cores() {
+int usable_cores(double limit) {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
+  return limit > 0 && limit < cores ? static_cast<int>(std::ceil(limit)) : cores;
 }
 
 }  // namespace
@@ -39,7 +43,8 @@ MachineSpec probe_host() {
   machine.host = kernel.nodename;
   machine.os = os_name(kernel);
   machine.cpu_name = topology.cpu_name.empty() ? std::string(kernel.machine) : topology.cpu_name;
-  machine.num_cores = usable_cores();
+  machine.cpu_limit = control_group_cpu().limit;
+  machine.num_cores = usable_cores(machine.cpu_limit);
   machine.num_numa_nodes = topology.num_numa_nodes;
   machine.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   machine.versions["kernel"] = kernel.release;

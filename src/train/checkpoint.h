@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "amdahl/tensor.h"
+#include "files/whole_file.h"
 
 namespace amdahl {
 
@@ -44,16 +45,21 @@ Checkpoint parse_checkpoint(std::string_view bytes, const std::string& origin);
 std::string point_text(const TrainingPoint& point);
 TrainingPoint point_from_text(const std::string& text);
 
-/// The folder of one training's checkpoints, step-000000120.safetensors: the last two are kept.
+/// The folder of one training's checkpoints, step-000000120.safetensors: the last two are kept. Only regular files
+/// count.
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
+  /// Keeps other processes from writing into the folder, if it exists, until this object or the process ends; save does
+  /// it by itself. Error{usage} when another training holds it.
+  void lock();
+
   /// Whether it holds a checkpoint, damaged or not.
   bool has_any() const { return !newest_first().empty(); }
-  /// Writes the checkpoint under a temporary name, syncs and renames it, then removes all but it and the one before.
-  /// Errors of write_atomic.
-  void save(const Checkpoint& checkpoint) const;
+  /// Locks the folder, which it creates, writes the checkpoint under a temporary name, syncs and renames it, then
+  /// removes all but it and the one before. Errors of write_atomic.
+  void save(const Checkpoint& checkpoint);
   /// Reads the newest checkpoint that is intact; `warn` is told of each one that is not. Empty when there is none at
   /// all. Error{data_corrupt} when every one is damaged.
   struct Loaded {
@@ -73,6 +79,7 @@ class CheckpointFolder {
   std::vector<Entry> newest_first() const;
 
   std::filesystem::path path_;
+  FileDescriptor lock_;
 };
 
 /// Throws Error{usage} that lists the differences between the identity of a checkpoint and that of a training.

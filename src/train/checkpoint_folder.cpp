@@ -1,11 +1,14 @@
 // The files of a training's checkpoints.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
-#include "files/whole_file.h"
 #include "train/checkpoint.h"
 
 namespace amdahl {
@@ -13,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kEnding = ".safetensors", kTemporary = ".safetensors.tmp";
+constexpr std::string_view kPrefix = "step-", kEnding = ".safetensors",
+                           kTemporary = ".safetensors.tmp";  // see kTemporaryMark
 constexpr size_t kKept = 2;
 
 std::string checkpoint_name(int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kEnding); }
@@ -32,9 +36,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) files.push_back(entry.path());
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw Error(Cause::usage, fmt::format("{}: cannot be read: {}", folder.string(), error.message()),
-                "a folder that you may read");
+  if (error && error != std::errc::no_such_file_or_directory) throw read_error(folder, Cause::usage, error.value());
   return files;
 }
 
@@ -42,17 +44,32 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 
 std::vector<CheckpointFolder::Entry> CheckpointFolder::newest_first() const {
   std::vector<Entry> entries;
+  std::error_code ignored;
   for (const fs::path& file : files_in(path_))
-    if (const int64_t step = step_in_name(file.filename().string(), kEnding, true); step >= 0)
+    if (const int64_t step = step_in_name(file.filename().string(), kEnding, true);
+        step >= 0 && fs::is_regular_file(file, ignored))  // a pipe would be waited for
       entries.push_back({step, file});
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.step > b.step; });
   return entries;
 }
 
-void CheckpointFolder::save(const Checkpoint& checkpoint) const {
+void CheckpointFolder::lock() {
+  if (lock_.get() >= 0) return;
+  FileDescriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0 && errno == ENOENT) return;
+  if (folder.get() < 0) throw_write_error(path_, "open the folder", errno);
+  // Some network file systems have no locks.
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw Error(Cause::usage, fmt::format("another training writes its checkpoints into {}", path_.string()),
+                "wait for its end, or another `checkpoint_dir`");
+  lock_ = std::move(folder);
+}
+
+void CheckpointFolder::save(const Checkpoint& checkpoint) {
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw_write_error(path_, "create the folder", error.value());
+  lock();
   std::vector<std::string> storage;
   const int64_t step = checkpoint.point.step;
   write_atomic(path_ / checkpoint_name(step), checkpoint_pieces(checkpoint, storage));

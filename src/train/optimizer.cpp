@@ -97,7 +97,13 @@ class StepInputs {
 class OptimizerBase : public Optimizer {
  public:
   OptimizerBase(const Hyper& hyper, Device& device, Ops& ops, Model& model)
-      : hyper_(hyper), ops_(ops), model_(model), inputs_(hyper, device, ops, model) {}
+      : hyper_(hyper), ops_(ops), model_(model), inputs_(hyper, device, ops, model), memory_(device) {}
+
+  uint32_t* sum_changes() override {
+    if (!ops_.optimizer().sums_changes()) return nullptr;
+    if (!changes_) changes_ = memory_.allocate((1 + state().size()) * sizeof(uint32_t));
+    return changes_->as<uint32_t>();
+  }
 
   void begin_step(Stream& stream) override { inputs_.begin_step(stream); }
   bool clips() const override { return inputs_.clips(); }
@@ -112,6 +118,11 @@ class OptimizerBase : public Optimizer {
   Ops& ops_;
   Model& model_;
   StepInputs inputs_;
+  ChangeSums changes() { return {changes_ ? changes_->as<uint32_t>() : nullptr}; }
+
+ private:
+  Device& memory_;
+  std::unique_ptr<Buffer> changes_;
 };
 
 /// A flag for each line of the layout.
@@ -163,7 +174,8 @@ class Adam final : public OptimizerBase {
                     .factors = inputs_.factors(),
                     .weight_decay = hyper_.weight_decay,
                     .decays = decays_ ? decays_->as<uint8_t>() : nullptr,
-                    .first = begin};
+                    .first = begin,
+                    .changes = changes()};
   }
   std::vector<float*> state() override { return {m_.data(), v_.data()}; }
 
@@ -192,7 +204,8 @@ class Sgd final : public OptimizerBase {
                                        .n = end - begin,
                                        .lr = hyper_.learning_rate,
                                        .momentum = hyper_.momentum,
-                                       .factors = inputs_.factors()});
+                                       .factors = inputs_.factors(),
+                                       .changes = changes()});
   }
   std::vector<float*> state() override { return {velocity_.data()}; }
 

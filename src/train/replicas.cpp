@@ -84,6 +84,7 @@ std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std
 }
 
 void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
+  trainer.check_own_state(when);
   Communicator& replicas = trainer.replicas();
   if (replicas.world_size() < 2 || !find_strategy(options.plan.strategy).replicas) return;
   const ParameterLayout& layout = trainer.model().layout();

@@ -27,8 +27,9 @@ inline std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std
   return compare_replicas(make_layout(model), by_rank, when);
 }
 
-/// Collective over the trainer's ranks; blocks. Throws the error of compare_replicas on every rank. Does nothing for
-/// one rank, and for strategies whose ranks hold different parameters.
+/// Collective over the trainer's ranks; blocks. Throws the error of Trainer::check_own_state on its rank, and that of
+/// compare_replicas on every rank. Compares nothing for one rank, and for strategies whose ranks hold different
+/// parameters.
 void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when);
 
 }  // namespace amdahl

@@ -89,6 +89,7 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
                           options_.timeout_seconds, options_.keep_gradients,
                           divided_ ? divided_->shared_table() : FloatRange{}});
   check_plan();
+  if (zero_stage(options_.plan.strategy) > 0) changes_ = optimizer_->sum_changes();
   if (row_.data_on_root) {
     const int64_t rows = data_share(options_.plan, dp_rank()).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
@@ -123,6 +124,7 @@ void Trainer::reset() {
     divided_->initialise();
   else
     model_.initialise(*compute_, deadline());
+  begin_own_state();
 }
 
 std::vector<FloatRange> Trainer::owned() const { return owned_by(dp_rank()); }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -82,6 +83,8 @@ class Trainer {
   /// Brings all ranks to the parameters of every step so far, where the strategy lets them differ or updates late
   /// (GradientSync::settle). Collective; blocks.
   void settle();
+  /// Whether settle would change nothing.
+  bool is_settled() const { return strategy_->is_settled(); }
   int64_t period() const { return strategy_->period(); }
   int64_t most_steps_behind() const { return strategy_->most_steps_behind(); }
 
@@ -141,6 +144,12 @@ class Trainer {
   std::vector<float> whole_parameters();
   std::vector<NamedArray> buffers();        // Model::buffers of this rank; blocks
   std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
+  /// Where ranks hold parts alone (ZeRO), and the backend sums what updates change: Error{check_failed} when this
+  /// rank's part of the parameters or of the optimizer's state changed otherwise since the last call, or since the
+  /// state was set, as memory does that loses a bit. `when` ends the message. Blocks.
+  void check_own_state(std::string_view when);
+  /// On the device: the parameters of owned()'s first range, and the optimizer's arrays of state for owned().
+  std::vector<float*> own_arrays();
   /// In fp16: the scale of the loss and the steps skipped so far, equal on all ranks. Blocks.
   std::optional<LossScale> loss_scale();
   std::vector<float> gradients();         // of the global batch in the owned ranges; needs keep_gradients
@@ -189,6 +198,8 @@ class Trainer {
   void distribute_state(float* array, const std::vector<float>* whole);
   std::vector<std::vector<float>> gather_feedback();
   void distribute_feedback(const std::vector<std::vector<float>>& saved);
+  std::vector<uint32_t> sums_of_own_state();
+  void begin_own_state();
   void load_buffers(const std::vector<NamedArray>& saved);
   void load_divided_buffers(const std::vector<NamedArray>& saved);
 
@@ -231,7 +242,9 @@ class Trainer {
   std::map<BatchKey, std::unique_ptr<Graph>> graphs_;
   std::map<const float*, std::unique_ptr<Graph>> stage_graphs_;  // of stamped_stages, by features
   std::unique_ptr<Graph> empty_;                                 // of empty_step
-  bool warmed_ = false;  // one eager step ran, so Ops have chosen their algorithms
+  uint32_t* changes_ = nullptr;                                  // on the device: what updates changed since own_sums_
+  std::vector<uint32_t> own_sums_;  // of the bits of the owned parameters and of each array of state
+  bool warmed_ = false;             // one eager step ran, so Ops have chosen their algorithms
 };
 
 }  // namespace amdahl

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "train/trainer.h"
@@ -144,6 +145,49 @@ std::vector<float> Trainer::gather_state(const float* array) {
   return whole;
 }
 
+/// Of the bits of the owned parameters, then of each array of state.
+std::vector<uint32_t> Trainer::sums_of_own_state() {
+  const auto sum_of = [](const std::vector<float>& values) {
+    uint32_t sum = 0;
+    for (const float value : values) sum += std::bit_cast<uint32_t>(value);
+    return sum;
+  };
+  std::vector<uint32_t> sums(1, 0);
+  for (const FloatRange& range : owned())
+    sums[0] += sum_of(read_floats(model_.storage().owned_param(range.begin), range.floats()));
+  for (const float* const array : optimizer_->state()) sums.push_back(sum_of(read_floats(array, floats_in(owned()))));
+  return sums;
+}
+
+std::vector<float*> Trainer::own_arrays() {
+  std::vector<float*> arrays = optimizer_->state();
+  arrays.insert(arrays.begin(), owned().empty() ? nullptr : model_.storage().owned_param(owned().front().begin));
+  return arrays;
+}
+
+void Trainer::begin_own_state() {
+  if (!changes_) return;
+  own_sums_ = sums_of_own_state();
+  rank_.device.fill_zero(*compute_, changes_, own_sums_.size() * sizeof(uint32_t));
+  synchronize();
+}
+
+void Trainer::check_own_state(std::string_view when) {
+  if (!changes_) return;
+  synchronize();
+  std::vector<uint32_t> changes(own_sums_.size());
+  rank_.device.copy_out(*compute_, changes.data(), changes_, changes.size() * sizeof(uint32_t));
+  const std::vector<uint32_t> before = own_sums_, now = sums_of_own_state();
+  for (size_t i = 0; i < now.size(); ++i)
+    if (now[i] != before[i] + changes[i])
+      throw Error(
+          Cause::check_failed,
+          fmt::format("rank {}: its part of {} changed otherwise than by updates, {}: memory lost a bit", rank_.rank,
+                      i == 0 ? "the parameters" : state_name(options_.hyper, static_cast<int>(i) - 1), when),
+          "amdahl doctor for a faulty device, then the run again", rank_.rank);
+  begin_own_state();
+}
+
 void Trainer::load_state(const TrainerState& state) {
   synchronize();
   strategy_->reset();
@@ -166,7 +210,8 @@ void Trainer::load_state(const TrainerState& state) {
     write_floats(model_.params(), shards_parameters() ? collect(held, owned()) : held);
     for (size_t i = 0; i < arrays.size(); ++i)
       write_floats(arrays[i], collect(distribute_whole(root ? &state.optimizer[i] : nullptr), owned()));
-    return load_buffers(state.buffers);
+    load_buffers(state.buffers);
+    return begin_own_state();
   }
   if (shards_parameters()) {
     distribute_state(model_.params(), root ? &state.parameters : nullptr);
@@ -178,6 +223,7 @@ void Trainer::load_state(const TrainerState& state) {
   for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
   load_buffers(state.buffers);
   synchronize();
+  begin_own_state();
 }
 
 /// By rank, on rank 0. Plans with feedback have a data axis alone.

@@ -42,6 +42,19 @@ def compared(case, *words, **options):
     return json.loads(case.run("compare", *words, "--json", **options).stdout)
 
 
+def check_a_cut_tail_is_said(case):
+    """As report does: the records that are gone may be what would decide."""
+    case.run("study", *TINY, "--runs", 3, "-q", "-o", "whole")
+    shutil.copytree(case.path("whole"), case.path("cut"))
+    lines = case.path("whole/records.jsonl").read_text().splitlines(True)
+    for text, says in (("".join(lines[:-1]), "has no line that ends the run"), ("".join(lines[:-1])[:-20], "truncated")):
+        case.write("cut/records.jsonl", text)
+        for words in (("whole", "cut"), ("cut", "whole")):
+            assert any("cut/records.jsonl" in note and says in note for note in compared(case, *words)["notes"]), says
+            assert says in case.run("compare", *words).stdout
+    assert not any("records.jsonl" in note for note in compared(case, "whole", "whole")["notes"])
+
+
 def check_strategies_are_paired(case):
     """ddp against zero1: only the one-device cells have the same axes; compare says how to compare the others."""
     steady_run(case, "ddp")

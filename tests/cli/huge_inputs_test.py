@@ -5,6 +5,7 @@ import signal
 import struct
 import subprocess
 import threading
+import zlib
 
 import harness
 from harness import TINY
@@ -196,6 +197,23 @@ def check_arrays_of_odd_shapes(case):
     refused_soon(case, *VOXELIZE, "c.npy", says=["999999999997 features of a point"])
     case.path("c.npy").write_bytes(npy("(" + "1," * 1000 + ")"))
     refused_soon(case, *VOXELIZE, "c.npy", says=["more than 64 dimensions"])
+
+
+def check_compressed_files_of_much_more(case):
+    """1.5 MB of gzip are 1.5 GB of zeros, or of empty lines."""
+    for fill in (b"\0", b"\n", b'{"type":"record"}\n'):
+        squeezed = zlib.compressobj(9, zlib.DEFLATED, 31)
+        with open(case.path("r.jsonl.gz"), "wb") as file:
+            for _ in range(350):
+                file.write(squeezed.compress(fill * ((4 << 20) // len(fill))))
+            file.write(squeezed.flush())
+        refused_soon(case, "report", "r.jsonl.gz", code=5, says=["r.jsonl.gz", "when decompressed"])
+
+
+def check_many_targets(case):
+    case.write("s.csv", "time,x\n" + "".join(f"{t},{t}\n" for t in range(10)))
+    for words in (("--targets", "1000000000"), ("--targets", str(2**62))):
+        refused_soon(case, *RESAMPLE[:-2], *words, "s.csv", code=3, says=["targets"])
 
 
 def check_files_larger_than_the_memory(case):

@@ -1,5 +1,9 @@
 """amdahl plan: ranking, explanation, assumptions, validation, and what it refuses."""
+import copy
 import json
+import os
+import random
+import subprocess
 
 import harness
 from harness import SOURCE
@@ -153,6 +157,75 @@ def check_calibrate_verify_and_study(case):
     auto = case.run("study", "--backend", "cpu", "--mode", "auto", "--devices", "1,2", "--batch-sizes", "32", "--machine", "c.json",
                     "--dry-run").stdout
     assert "predicted from the calibration of" in auto, auto
+
+
+def attempt(case, *words):
+    return subprocess.run([harness.AMDAHL, *words], cwd=case.folder, env=harness.ENVIRONMENT, capture_output=True, text=True,
+                          timeout=30)
+
+
+def check_machine_files_with_impossible_values(case):
+    """Every number of a machine file, edited: an answer of finite numbers, or one line that names the field."""
+    _, file = machine(case)
+    ask = ("plan", "--model", "medium", "--global-batch", "64", "--machine", "m.json", "--devices", "4", "--json")
+    refused = answered = 0
+
+    def places(value, path=()):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from places(inner, (*path, key))
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                yield from places(inner, (*path, index))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield path
+
+    choice = random.Random(5)
+    for path in places(file):
+        for bad in choice.sample((0, -1, 1e300, 1e-300, -0.0, 2**40), 2):
+            edited = copy.deepcopy(file)
+            at = edited
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = bad
+            case.path("m.json").write_text(json.dumps(edited))
+            result = attempt(case, *ask)
+            if result.returncode == 0:
+                answered += 1
+                assert "nan" not in result.stdout and "inf" not in result.stdout, (path, bad)
+                continue
+            refused += 1
+            assert result.returncode in (2, 5) and result.stderr.count("error[") == 1, (path, bad, result)
+            name = path[-1] if path[-1] != "value" else at["name"]
+            assert str(name) in result.stderr or path[0] in result.stderr, (path, bad, result.stderr)
+    assert refused > 50 and answered > 20, (refused, answered)
+
+
+def check_constants_that_must_be_positive(case):
+    _, file = machine(case)
+    for name in ("gemm_tflops", "memory_gbps", "dp_gbps", "gemm_tile", "queue_exponent"):
+        for bad in (0, -3, 1e308):
+            edited = copy.deepcopy(file)
+            next(c for c in edited["calibrations"][0]["constants"] if c["name"] == name)["value"] = bad
+            case.path("m.json").write_text(json.dumps(edited))
+            result = attempt(case, "plan", "--model", "medium", "--global-batch", "64", "--machine", "m.json")
+            assert result.returncode in (2, 5) and (name in result.stderr or bad < 0), (name, bad, result)
+
+
+def check_bounds_of_questions(case):
+    what_if = ("plan", "--model", "medium", "--what-if")
+    for words, says in (((*what_if, "gpus=8,gpu=h200", "--global-batch", str(2**63 - 1)), "1,073,741,824"),
+                        ((*what_if, "gpus=8,gpu=h200", "--global-batch", str(2**30 + 1)), "global-batch"),
+                        ((*what_if, "gpus=5000,gpu=h200", "--global-batch", "64"), "4096"),
+                        (("plan", "--assume-devices", str(2**33 + 2), "--what-if", "gpu=h200"), "--assume-devices"),
+                        (("plan", "--assume-devices", "100000", "--what-if", "gpu=h200"), "4096")):
+        case.refused(2, "usage", *words, says=[says])
+    for gpus, batch in ((256, 2048), (1024, 8192), (4096, 2**30), (64, 735134400)):
+        start = os.times()
+        answer = json.loads(case.run(*what_if, f"gpus={gpus},gpu=h200,link=nvlink4", "--global-batch", str(batch), "--json").stdout)
+        seconds = os.times().children_user - start.children_user
+        assert seconds < 10, f"{gpus} GPUs take {seconds:.1f} s"
+        assert answer["by_devices"][-1]["devices"] == gpus and any("powers of two" in note for note in answer["notes"]), answer["notes"]
 
 
 def check_verification_refuses_assumptions(case):

@@ -89,6 +89,7 @@ void add_contention(Record& record, const std::vector<RankRun>& ranks) {
   record.series.push_back({"processor_others", "us", {contention->others_us}});
   record.series.push_back({"processor_wait", "us", {contention->waited_us}});
   record.series.push_back({"processor_stolen", "us", {contention->stolen_us}});
+  if (contention->throttled_us > 0) record.series.push_back({"processor_throttled", "us", {contention->throttled_us}});
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -54,16 +55,55 @@ class StepClock {
   Clock::time_point last_ = Clock::now();
 };
 
+/// Agrees among the ranks to stop after the same step. They ask each other about every half second, because a question
+/// after each step would cost more than small steps; all know how long the slowest took, and so when to ask next.
+class StopAgreement {
+ public:
+  /// After each step of all ranks: whether one of them was asked to stop. Collective.
+  bool reached(RankContext& rank, bool asked, Deadline patience) {
+    if (++since_ < period_) return false;
+    const auto now = Clock::now();
+    const Message mine{asked ? 1.0 : 0.0, std::chrono::duration<double>(now - last_).count()};
+    Message all{};
+    const std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
+    for (const std::string& said : rank.communicator.exchange(bytes, patience)) {
+      Message one{};
+      std::memcpy(&one, said.data(), std::min(said.size(), sizeof one));
+      all = {std::max(all.asked, one.asked), std::max(all.seconds, one.seconds)};
+    }
+    const double steps = static_cast<double>(period_) * kSeconds / std::max(all.seconds, 1e-6);
+    period_ = static_cast<int64_t>(std::clamp(steps, 1.0, 4.0 * static_cast<double>(period_)));
+    since_ = 0;
+    last_ = now;
+    return all.asked > 0;
+  }
+
+ private:
+  static constexpr double kSeconds = 0.5;
+  struct Message {
+    double asked, seconds;
+  };
+  int64_t period_ = 1, since_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+/// What the ranks of a process tell about their checkpoints.
+struct CheckpointState {
+  std::atomic<bool> any{false};     // there is one to go on from
+  std::atomic<int64_t> stopped{0};  // step after which the training ended with a checkpoint; 0: it did not
+};
+
 /// One rank of a training.
 class TrainRank {
  public:
   TrainRank(RankContext& rank, const Dataset& data, const TrainSettings& settings, const Split& split,
-            const TrainEvents& events)
+            const TrainEvents& events, CheckpointState& checkpoints)
       : rank_(rank),
         data_(data),
         settings_(settings),
         split_(split),
         events_(events),
+        checkpoints_(checkpoints),
         bytes_before_(rank.device.allocated_bytes()),
         trainer_(rank, settings.trainer),
         input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, patience())),
@@ -111,6 +151,7 @@ class TrainRank {
       const auto pause = Clock::now();
       check(epoch == settings_.epochs && step + 1 == steps_);
       save(epoch, step + 1, local.loss);
+      stop_if_asked(epoch, step + 1, local.loss);
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
     trainer_.settle();
@@ -150,7 +191,24 @@ class TrainRank {
   }
 
   void save(int epoch, int64_t epoch_step, double loss) {
-    if (settings_.checkpoint_every == 0 || done_ % settings_.checkpoint_every != 0) return;
+    due_ = due_ || (settings_.checkpoint_every > 0 && done_ % settings_.checkpoint_every == 0);
+    if (due_ && is_settled(epoch_step)) write(epoch, epoch_step, loss);
+  }
+
+  /// Whether a checkpoint after this step of the epoch changes nothing: at its end the ranks settle anyway.
+  bool is_settled(int64_t epoch_step) const { return trainer_.is_settled() || epoch_step == steps_; }
+
+  /// Goes on to where the ranks hold the same by themselves, if that is within a period of the strategy.
+  void stop_if_asked(int epoch, int64_t epoch_step, double loss) {
+    if (settings_.checkpoint_every == 0 || !events_.stop_asked) return;
+    if (stopping_ == 0 && stop_.reached(rank_, events_.stop_asked(), patience())) stopping_ = done_;
+    if (stopping_ == 0 || (!is_settled(epoch_step) && done_ - stopping_ < trainer_.period())) return;
+    if (saved_ != done_) write(epoch, epoch_step, loss);
+    checkpoints_.stopped = done_;
+    throw Error(Cause::interrupted, "stopped by the user");
+  }
+
+  void write(int epoch, int64_t epoch_step, double loss) {
     constexpr double kSlowDisk = 1800;  // seconds that the other ranks wait for rank 0 to write
     TrainingPoint point{done_, epoch, epoch_step, {}};
     const std::string mine(reinterpret_cast<const char*>(&loss), sizeof loss);
@@ -162,6 +220,9 @@ class TrainRank {
     const TrainerState state = trainer_.save_state();
     if (rank_.rank == 0) events_.checkpoint(point, state);
     rank_.communicator.barrier(Deadline::after_seconds(settings_.trainer.timeout_seconds + kSlowDisk));
+    due_ = false;
+    saved_ = done_;
+    checkpoints_.any = true;
   }
 
   RankContext& rank_;
@@ -169,6 +230,7 @@ class TrainRank {
   const TrainSettings& settings_;
   const Split& split_;
   const TrainEvents& events_;
+  CheckpointState& checkpoints_;
   const size_t bytes_before_;  // allocated on the device by others
   Trainer trainer_;
   const std::unique_ptr<TrainingData> input_;
@@ -176,6 +238,9 @@ class TrainRank {
   int64_t done_;              // steps
   double other_seconds_ = 0;  // of the epoch, spent on comparisons and checkpoints
   StepClock clock_;
+  bool due_ = false;                  // a checkpoint
+  int64_t saved_ = 0, stopping_ = 0;  // steps: of the last checkpoint, and after which the ranks agreed to stop
+  StopAgreement stop_;
 };
 
 }  // namespace
@@ -200,6 +265,8 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
     trained.epochs.push_back(result);
     events.finished(result);
   };
+  CheckpointState checkpoints;
+  checkpoints.any = settings.start.step > 0;
   try {
     const int devices = settings.trainer.plan.num_devices();
     fleet.run(devices, [&](RankContext& rank) {
@@ -213,7 +280,7 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
         mine.trainer.plan.shares = measured.shares;
         if (rank.rank == 0 && events.shares) events.shares(mine.trainer.plan, measured.speeds);
       }
-      TrainRank training(rank, data, mine, split, counted);
+      TrainRank training(rank, data, mine, split, counted, checkpoints);
       training.run();
       std::vector<float> parameters = training.trainer().whole_parameters();
       std::vector<NamedArray> buffers = training.trainer().whole_buffers();
@@ -223,9 +290,14 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
     });
   } catch (const Error& error) {
     if (error.cause() != Cause::interrupted) throw;
-    throw Error(Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
-                settings.checkpoint_every > 0 ? "`resume` to go on from the last checkpoint"
-                                              : "train again into another `output_dir`");
+    if (checkpoints.stopped > 0)
+      throw Error(
+          Cause::interrupted,
+          fmt::format("stopped by the user after step {}, whose checkpoint is written", checkpoints.stopped.load()),
+          "`resume` to go on from it");
+    throw Error(
+        Cause::interrupted, "stopped by the user; the records of the epochs before are kept",
+        checkpoints.any ? "`resume` to go on from the last checkpoint" : "train again into another `output_dir`");
   }
   return trained;
 }

@@ -49,6 +49,7 @@ class LateUpdates final : public GradientSync {
     context_.optimizer.update(context_.compute, 0, end);
   }
 
+  bool is_settled() const override { return applied_ == sent_; }
   int64_t period() const override { return context_.plan.async_steps + 1; }
   int64_t most_steps_behind() const override { return most_behind_; }
 

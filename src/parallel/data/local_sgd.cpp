@@ -54,6 +54,7 @@ class LocalSgd final : public GradientSync {
     context_.optimizer.update(context_.compute, 0, end);
   }
 
+  bool is_settled() const override { return steps_alone_ == 0; }
   int64_t period() const override { return context_.plan.local_sgd; }
 
  private:

@@ -213,6 +213,32 @@ void note_card_state(const StudyCells& cells, StudySummary& summary) {
   }
 }
 
+/// Flags cells whose steps the limit of a control group stopped: their times say more about the limit.
+void note_processor_limit(const StudyCells& cells, StudySummary& summary) {
+  constexpr double kNoticed = 0.01;  // share of a processor
+  const CellKey* worst = nullptr;
+  double most = 0;
+  size_t num_throttled = 0;
+  for (const auto& [key, runs] : cells) {
+    double throttled_us = 0, timed_us = 0;
+    for (const Record* record : runs.ok) {
+      const auto steps = record->axes.find("steps");
+      const auto* count = steps == record->axes.end() ? nullptr : std::get_if<int64_t>(&steps->second);
+      timed_us += record->value("step_time").value_or(0) * static_cast<double>(count ? *count : 0);
+      throttled_us += record->value("processor_throttled").value_or(0);
+    }
+    if (timed_us <= 0 || throttled_us <= kNoticed * timed_us) continue;
+    ++num_throttled;
+    if (throttled_us / timed_us > most) worst = &key, most = throttled_us / timed_us;
+  }
+  if (num_throttled == 0) return;
+  summary.notes.push_back(fmt::format(
+      "{}: the job was throttled: its control group's limit of processors stopped threads for {:.2f} s of each second "
+      "of "
+      "its steps, in {} of {} cells; compare nothing with it, and raise the limit (cpu.max) or use fewer devices",
+      format_cell(*worst), most, num_throttled, cells.size()));
+}
+
 // Flags cells of CPU virtual devices during whose steps other programs used the CPUs.
 void note_busy_host(const StudyCells& cells, StudySummary& summary) {
   constexpr double kNoticed = 0.05;  // share of one CPU
@@ -231,7 +257,7 @@ void note_busy_host(const StudyCells& cells, StudySummary& summary) {
       if (!count) continue;
       contention.others_us += *others;
       contention.waited_us += *waited;
-      contention.stolen_us += *stolen;
+      contention.stolen_us += *stolen;  // what a limit took has a note of its own
       timed_us += *step * static_cast<double>(*count);
     }
     if (timed_us <= 0 || contention.lost_us() <= kNoticed * timed_us) continue;
@@ -322,6 +348,7 @@ StudySummary summarise_study(const std::vector<Record>& records, const StudyOpti
   for (const auto& [key, runs] : cells) summary.cells.push_back(cell_of(key, runs));
   note_missing_runs(cells, summary);
   note_card_state(cells, summary);
+  note_processor_limit(cells, summary);
   note_busy_host(cells, summary);
   compare_study_cells(cells, options, summary);
   summary.serial_fractions = serial_fractions(summary.comparisons, cells, options.bootstrap);

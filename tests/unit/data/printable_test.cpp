@@ -44,6 +44,28 @@ std::string encoded(uint32_t point) {
 
 bool is_control(uint32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); }
 
+/// Unicode's default-ignorable characters and line separators, and those that turn the direction of text around.
+bool is_invisible(uint32_t point) {
+  for (const auto& [first, last] : {std::pair<uint32_t, uint32_t>{0xad, 0xad},
+                                    {0x34f, 0x34f},
+                                    {0x61c, 0x61c},
+                                    {0x115f, 0x1160},
+                                    {0x17b4, 0x17b5},
+                                    {0x180b, 0x180f},
+                                    {0x200b, 0x200f},
+                                    {0x2028, 0x202e},
+                                    {0x2060, 0x206f},
+                                    {0x3164, 0x3164},
+                                    {0xfe00, 0xfe0f},
+                                    {0xfeff, 0xfeff},
+                                    {0xffa0, 0xffa0},
+                                    {0xfff0, 0xfffb},
+                                    {0x1d173, 0x1d17a},
+                                    {0xe0000, 0xe0fff}})
+    if (point >= first && point <= last) return true;
+  return false;
+}
+
 void expect_safe(const std::string& shown, const std::string& of) {
   const auto points = code_points(shown);
   ASSERT_TRUE(points) << fmt::format("{:02x}", fmt::join(std::vector<unsigned char>(of.begin(), of.end()), " "));
@@ -75,7 +97,8 @@ TEST(Printable, KeepsWhatIsSafe) {
     std::string text;
     for (uint64_t left = random() % 10; left > 0; --left) {
       const auto point = static_cast<uint32_t>(random() >> (43 + random() % 15));
-      if (!is_control(point) && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff)) text += encoded(point);
+      if (!is_control(point) && !is_invisible(point) && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff))
+        text += encoded(point);
     }
     EXPECT_EQ(printable(text), text);
   }
@@ -89,6 +112,17 @@ TEST(Printable, EscapesByteByByte) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above U+10FFFF";
   EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82") << "cut";
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(Printable, EscapesWhatTurnsTextAroundOrHidesIt) {
+  for (uint32_t point = 0x80; point < 0x110000; ++point) {
+    if (point >= 0xd800 && point <= 0xdfff) continue;
+    ASSERT_EQ(printable(encoded(point)) == encoded(point), !is_control(point) && !is_invisible(point)) << point;
+  }
+  EXPECT_EQ(printable("a\xe2\x80\xae"
+                      "b"),
+            "a\\xe2\\x80\\xaeb")
+      << "U+202E";
 }
 
 TEST(Printable, CutsInTheMiddle) {

@@ -222,6 +222,26 @@ TEST(ReportStudy, ABusyHostIsSaid) {
   EXPECT_EQ(notes_with(90e3, 2e3).find("the host was busy"), std::string::npos);
 }
 
+TEST(ReportStudy, ALimitOfProcessorsIsSaid) {
+  const auto notes_with = [](double throttled_us) {
+    std::vector<Record> records;
+    for (int run = 0; run < 4; ++run) {
+      Record record = test::fake_record({.step_us = 1000, .device_kind = "cpu-virtual"}, run);
+      if (throttled_us > 0) record.series.push_back({"processor_throttled", "us", {throttled_us}});
+      records.push_back(record);
+    }
+    std::string text;
+    for (const std::string& note : summarise_study(records).notes) text += note + "\n";
+    return text;
+  };
+  EXPECT_NE(notes_with(50e3).find("the job was throttled: its control group's limit of processors stopped threads for "
+                                  "0.50 s of each second"),
+            std::string::npos)
+      << notes_with(50e3);
+  EXPECT_EQ(notes_with(0).find("throttled"), std::string::npos);
+  EXPECT_EQ(notes_with(100).find("throttled"), std::string::npos);
+}
+
 TEST(ReportText, AsciiMeansAscii) {
   const StudySummary s = summarise_study(test::sample_study());
   for (char c : study_text(s, true)) EXPECT_LT(static_cast<unsigned char>(c), 0x80);

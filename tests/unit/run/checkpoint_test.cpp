@@ -2,6 +2,7 @@
 #include "train/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,7 +89,7 @@ TEST(CheckpointFile, NamesTheDifferencesOfAnotherTraining) {
 class CheckpointFolders : public testing::Test {
  protected:
   const fs::path path_ = testing::TempDir() + "amdahl_checkpoints_" + std::to_string(getpid());
-  const CheckpointFolder folder_{path_};
+  CheckpointFolder folder_{path_};
   std::vector<std::string> warnings_;
 
   void TearDown() override { fs::remove_all(path_); }
@@ -147,6 +148,31 @@ TEST_F(CheckpointFolders, RefuseAFileUnderAnotherStepsName) {
   folder_.save(checkpoint_at(5));
   fs::rename(path_ / "step-000000005.safetensors", path_ / "step-000000006.safetensors");
   EXPECT_EQ(error_of([&] { load(); }).cause(), Cause::data_corrupt);
+}
+
+TEST_F(CheckpointFolders, HaveOneWriter) {
+  folder_.lock();  // there is no folder yet
+  folder_.save(checkpoint_at(5));
+  {
+    CheckpointFolder other(path_);
+    for (const Error& error : {error_of([&] { other.lock(); }), error_of([&] { other.save(checkpoint_at(9)); })}) {
+      EXPECT_EQ(error.cause(), Cause::usage);
+      EXPECT_NE(std::string(error.what()).find("another training writes"), std::string::npos) << error.what();
+    }
+    EXPECT_TRUE(other.load([](const std::string&) {})) << "reading takes no lock";
+  }
+  folder_.save(checkpoint_at(10));
+  EXPECT_EQ(files(), (std::vector<std::string>{"step-000000005.safetensors", "step-000000010.safetensors"}));
+}
+
+TEST_F(CheckpointFolders, CountFilesAlone) {
+  folder_.save(checkpoint_at(5));
+  ASSERT_EQ(mkfifo((path_ / "step-000000009.safetensors").c_str(), 0600), 0);
+  fs::create_directory(path_ / "step-000000008.safetensors");
+  fs::create_symlink("nowhere", path_ / "step-000000007.safetensors");
+  const auto loaded = load();
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->checkpoint.point.step, 5);
 }
 
 TEST_F(CheckpointFolders, RemoveWhatKilledWritersLeft) {

@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 
+#include "comm/greeting.h"
 #include "comm/wire.h"
 #include "comm/world.h"
 #include "errors.h"
@@ -12,6 +16,18 @@
 
 namespace amdahl {
 namespace {
+
+/// A connection to a port at which someone will listen soon.
+wire::Socket connect_to(int port) {
+  wire::Connector connector("127.0.0.1", port);
+  const Deadline deadline = soon();
+  wire::Socket socket;
+  while (!socket.open() && !deadline.expired()) {
+    socket = connector.attempt(deadline);
+    if (!socket.open()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return socket;
+}
 
 int free_port() { return wire::port_of(wire::listen_on("127.0.0.1", 0)); }
 
@@ -170,7 +186,7 @@ TEST(Rendezvous, LeavingIsNoDeath) {
 TEST(Rendezvous, AStrangerOnThePortDoesNoHarm) {
   const int port = free_port();
   std::thread stranger([port] {
-    const wire::Socket socket = wire::connect_to("127.0.0.1", port, soon());
+    const wire::Socket socket = connect_to(port);
     wire::send_all(socket.fd(), "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
   });
   LaunchContext launch;
@@ -180,6 +196,140 @@ TEST(Rendezvous, AStrangerOnThePortDoesNoHarm) {
   store->set("key", "value");
   EXPECT_EQ(store->get("key", -1, soon()), "value");
   store->leave();
+}
+
+/// What arrives at a connection until it is closed, or for three seconds.
+std::string heard_from(const wire::Socket& socket) {
+  std::string bytes;
+  char buffer[4096];
+  const Deadline deadline = Deadline::after_seconds(3);
+  while (!deadline.expired()) {
+    const ssize_t got = recv(socket.fd(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return bytes + "|closed";
+    if (got > 0) bytes.append(buffer, static_cast<size_t>(got));
+    if (got < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return bytes;
+}
+
+/// Frames that only a rank may send, in a state of the job in which the sender is none.
+std::vector<wire::Frame> frames_of_strangers() {
+  using wire::FrameType;
+  std::vector<wire::Frame> frames;
+  const std::string group = wire::pack({"", "x"});
+  for (const auto type : {FrameType::set, FrameType::get, FrameType::exchange, FrameType::missing, FrameType::leave,
+                          FrameType::failure, FrameType::beat, FrameType::value, FrameType::left, FrameType::bye})
+    for (const int world : {1, 2, std::numeric_limits<int>::max(), -1})
+      frames.push_back({.type = type, .id = 1, .a = 0, .b = world, .key = "k", .value = group});
+  return frames;
+}
+
+TEST(Rendezvous, FramesOfStrangersAreRefusedAndTheJobGoesOn) {
+  run_world(2, 10, [&](int rank, RendezvousStore& store) {
+    const auto everyone = RankGroup::first(2, rank);
+    if (rank == 1) {
+      const LaunchContext& launch = store.launch();
+      LaunchContext other = launch;
+      other.job = "another";
+      const auto is_refused = [&](const std::string& bytes) {
+        const wire::Socket socket = connect_to(launch.master_port);
+        wire::send_all(socket.fd(), bytes);
+        const std::string heard = heard_from(socket);
+        EXPECT_TRUE(heard.ends_with("|closed")) << heard.size();
+        return heard;
+      };
+      for (const wire::Frame& frame : frames_of_strangers())  // of this job, but no hello came before
+        is_refused(wire::encode(frame, token_of(launch)));
+      for (const int said : {0, 1, 2, 7, -1}) {  // of another job, as when its survivors look for each other
+        const wire::Frame hello{.type = wire::FrameType::hello, .a = said, .b = 2, .value = "stranger"};
+        is_refused(wire::encode(hello, token_of(other)));
+      }
+      // Ranks that are there already, or of another size: the answer says so.
+      for (const auto& [said, size] : {std::pair{0, 2}, {1, 2}, {1, 3}, {-1, 2}}) {
+        const wire::Frame hello{.type = wire::FrameType::hello, .a = said, .b = size, .value = "a \x1b[31m process"};
+        const std::string heard = is_refused(wire::encode(hello, token_of(launch)));
+        EXPECT_NE(heard.find("launcher-mismatch"), std::string::npos);
+        EXPECT_EQ(heard.find('\x1b'), std::string::npos);
+      }
+      // A frame longer than any hello is not waited for.
+      wire::Frame hello{.type = wire::FrameType::hello, .a = 1, .b = 2, .value = std::string(2000, 'x')};
+      is_refused(wire::encode(hello, token_of(launch)));
+    }
+    EXPECT_EQ(store.exchange("after", everyone, std::to_string(rank), soon()).size(), 2u);
+    EXPECT_EQ(store.failure(), nullptr);
+  });
+}
+
+TEST(Rendezvous, ManyConnectionsThatSayNothingKeepNobodyOut) {
+  const int port = free_port();
+  std::vector<wire::Socket> silent;
+  std::thread first([port] {
+    LaunchContext launch;
+    launch.world_size = 2;
+    launch.master_port = port;
+    const auto store = make_rendezvous(launch, 10);
+    store->exchange("done", RankGroup::first(2, 0), {}, soon());
+    store->leave();
+  });
+  for (int i = 0; i < 200; ++i) silent.push_back(connect_to(port));
+  LaunchContext launch;
+  launch.rank = 1;
+  launch.world_size = 2;
+  launch.master_port = port;
+  const auto store = make_rendezvous(launch, 10);
+  store->exchange("done", RankGroup::first(2, 1), {}, soon());
+  store->leave();
+  first.join();
+}
+
+TEST(Rendezvous, AJobMeetsAtTheFirstFreePortAmongOthers) {
+  // Two ports are another job's and a silent program's.
+  int base = 0;
+  wire::Socket silent;
+  for (int tries = 0; tries < 50 && !silent.open(); ++tries) {
+    base = free_port();
+    try {
+      silent = wire::listen_on("127.0.0.1", base + 1);
+    } catch (const Error&) {
+    }
+  }
+  LaunchContext innocent;
+  innocent.master_port = base;
+  const auto other = make_rendezvous(innocent, 10);
+  run_rank_threads(
+      3,
+      [&](int rank) {
+        LaunchContext launch;
+        launch.rank = rank;
+        launch.world_size = 3;
+        launch.master_port = base;
+        launch.last_port = base + 8;
+        launch.job = "drawn by rank 0";
+        const auto store = make_rendezvous(launch, 10);
+        EXPECT_EQ(store->exchange("here", RankGroup::first(3, rank), {}, soon()).size(), 3u);
+        store->leave();
+      },
+      nullptr);
+  EXPECT_EQ(other->failure(), nullptr);
+  other->leave();
+}
+
+TEST(Rendezvous, TheReasonOfAnEarlyEndReachesRanksThatComeLater) {
+  for (const int early : {0, 1}) {
+    LaunchContext launch;
+    launch.world_size = 2;
+    launch.local_world_size = 1;  // on two hosts: processes do not tell whether the other one lives
+    launch.master_port = free_port();
+    LaunchContext other = launch;
+    launch.rank = early;
+    other.rank = 1 - early;
+    std::thread ends([&] { tell_early_end(launch, Error(Cause::data_corrupt, "bad rows", {})); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const Error error = error_of([&] { make_rendezvous(other, 10); });
+    EXPECT_EQ(error.cause(), Cause::data_corrupt) << error.what();
+    EXPECT_EQ(error.rank(), early);
+    ends.join();
+  }
 }
 
 TEST(Rendezvous, ATakenPortIsSaid) {

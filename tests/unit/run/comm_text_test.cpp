@@ -70,7 +70,7 @@ TEST(WireProperties, BytesOfOtherProgramsAreRefusedBeforeTheyTakeMemory) {
     EXPECT_EQ(error_of([&] { static_cast<void>(reader.next()); }).cause(), Cause::data_corrupt) << text;
   }
   const std::string good = wire::encode(any_frame(random));
-  for (const size_t at : {size_t{24}, size_t{28}}) {  // the lengths of key and value
+  for (const size_t at : {size_t{32}, size_t{36}}) {  // the lengths of key and value
     std::string bent = good;
     bent[at + 3] = '\x7f';  // 2 GB
     wire::FrameReader reader;

@@ -128,5 +128,30 @@ TEST(Launch, LeavesTorchrunItsOwnPort) {
   EXPECT_EQ(detect_launch(environment).master_port, 29401);
 }
 
+TEST(Launch, RangeOfPortsAndNameOfTheJob) {
+  std::map<std::string, std::string> environment{{"AMDAHL_RANK", "1"}, {"AMDAHL_WORLD_SIZE", "2"}};
+  const auto with_port = [&](const char* text) {
+    environment["AMDAHL_MASTER_PORT"] = text;
+    const LaunchContext launch = detect_launch(environment);
+    return std::pair{launch.master_port, launch.last_port};
+  };
+  EXPECT_EQ(with_port("4000"), std::pair(4000, 4000));
+  EXPECT_EQ(with_port("4000-4007"), std::pair(4000, 4007));
+  EXPECT_EQ(with_port("65530-65535"), std::pair(65530, 65535));
+  for (const char* bad : {"4000-", "-4000", "4007-4000", "4000-65536", "1-1000", "4000-x", "4000-4001-4002", "0-3"})
+    EXPECT_THROW(with_port(bad), Error) << bad;
+  with_port("4000");
+  environment["SLURM_JOB_ID"] = "77";
+  EXPECT_EQ(detect_launch(environment).job, "") << "started by hand, perhaps in two jobs of Slurm";
+  environment["AMDAHL_JOB"] = "mine";
+  EXPECT_EQ(detect_launch(environment).job, "mine");
+  const std::map<std::string, std::string> slurm{{"SLURM_PROCID", "1"},
+                                                 {"SLURM_NTASKS", "2"},
+                                                 {"SLURM_JOB_ID", "77"},
+                                                 {"SLURM_STEP_ID", "0"},
+                                                 {"SLURM_NNODES", "1"}};
+  EXPECT_EQ(detect_launch(slurm).job, "77");
+}
+
 }  // namespace
 }  // namespace amdahl

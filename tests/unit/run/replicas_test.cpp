@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "device/cpu_stream.h"
 #include "forwarding_communicator.h"
 #include "lab/backends.h"
@@ -117,6 +119,55 @@ TEST(Replicas, AWrongBitEndsTrainingAtTheNextCheck) {
   EXPECT_NE(error_of_training(*faulty_fleet(3, 1, 2), settings).find("after step 4:"), std::string::npos);
   settings.check_every = 0;  // after the last alone: 2 epochs of 80 rows
   EXPECT_NE(error_of_training(*faulty_fleet(3, 1, 2), settings).find("after step 10:"), std::string::npos);
+}
+
+/// Trains on three ranks, of which rank 1 loses bits of array `array` of its own state between two steps; what is said.
+std::string said_after_lost_bits(const TrainSettings& settings, size_t array, std::mt19937& random, int bits) {
+  const std::unique_ptr<Fleet> fleet = faulty_fleet(3, -1, 0);
+  const ModelSpec& model = settings.trainer.model;
+  const uint32_t seed = random();
+  try {
+    fleet->run(3, [&](RankContext& rank) {
+      Trainer trainer(rank, settings.trainer);
+      const Dataset data = make_study_dataset(16, model.input_width, model.output_width(), 1);
+      const RowRange rows = trainer.rows_to_provide();
+      const float* const features = data.features.data() + rows.begin * model.input_width;
+      const float* const targets = data.targets.data() + rows.begin * data.target_floats();
+      std::mt19937 own(seed);
+      for (int step = 0; step < 6; ++step) {
+        trainer.step(features, targets);
+        trainer.synchronize();
+        if (rank.rank != 1 || step < 1 || step > bits) continue;
+        const FloatRange range = trainer.owned().front();
+        auto* const words = reinterpret_cast<uint32_t*>(trainer.own_arrays()[array]);
+        words[own() % static_cast<uint32_t>(range.floats())] ^= uint32_t{1} << (own() % 32);
+      }
+      trainer.check_own_state("now");
+    });
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::check_failed) << error.what();
+    EXPECT_EQ(error.rank(), 1);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Replicas, BitsThatOneRankAloneHoldsAreMissed) {
+  std::mt19937 random(41);
+  for (const char* strategy : {"zero1", "zero2", "zero3"})
+    for (const char* optimizer : {"adam", "adamw", "sgd"}) {
+      TrainSettings settings = train_settings(3, strategy);
+      settings.trainer.hyper.optimizer = optimizer;
+      settings.trainer.hyper.clip_norm = random() % 2 == 0 ? 1.0F : 0.0F;
+      EXPECT_EQ(said_after_lost_bits(settings, 0, random, 0), "") << strategy << ' ' << optimizer;
+      for (int array = 0; array <= num_state_arrays(settings.trainer.hyper); ++array)
+        for (int flip = 0; flip < 4; ++flip) {
+          const std::string said = said_after_lost_bits(settings, static_cast<size_t>(array), random, 1);
+          const std::string name = array == 0 ? "the parameters" : state_name(settings.trainer.hyper, array - 1);
+          EXPECT_EQ(said.find("rank 1: its part of " + name + " changed otherwise than by updates, now"), 0u)
+              << strategy << ' ' << optimizer << ": " << said;
+        }
+    }
 }
 
 TEST(Replicas, AWrongBitEndsAStudyInItsCell) {

@@ -9,7 +9,9 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "errors.h"
@@ -26,6 +28,35 @@ void expect_error(const Error& error, Cause cause, const std::string& word) {
   EXPECT_EQ(error.cause(), cause) << error.line();
   EXPECT_NE(error.line().find(word), std::string::npos) << word << " in " << error.line();
   EXPECT_FALSE(error.remedy().empty()) << error.line();
+}
+
+TEST(WriteAtomic, NoTemporaryNameCanBePrepared) {
+  const TestFolder folder;
+  const fs::path file = folder.path() / "out";
+  std::set<std::string> names;
+  for (int trial = 0; trial < 50; ++trial) {
+    int pieces = 0;
+    write_atomic(file, [&]() -> std::optional<std::string_view> {
+      for (const auto& entry : fs::directory_iterator(folder.path()))
+        if (entry.path() != file) names.insert(entry.path().filename().string());
+      return ++pieces > 1 ? std::nullopt : std::optional<std::string_view>("x");
+    });
+  }
+  EXPECT_EQ(names.size(), 50u) << "every temporary file has a name of its own";
+  for (const std::string& name : names) EXPECT_TRUE(name.starts_with(std::string("out") + kTemporaryMark)) << name;
+}
+
+TEST(FileErrors, SayWhatIsWrongWithTheMachine) {
+  const auto causes = [](int error_number) {
+    return std::pair{read_error("f", Cause::store_corrupt, error_number).cause(),
+                     write_error("f", "write", error_number).cause()};
+  };
+  EXPECT_EQ(causes(EMFILE), std::pair(Cause::environment_missing, Cause::environment_missing));
+  EXPECT_EQ(causes(ENFILE), std::pair(Cause::environment_missing, Cause::environment_missing));
+  EXPECT_EQ(causes(EIO), std::pair(Cause::device_error, Cause::device_error));
+  EXPECT_EQ(causes(ENOMEM), std::pair(Cause::out_of_memory, Cause::out_of_memory));
+  EXPECT_EQ(causes(ENOSPC), std::pair(Cause::store_corrupt, Cause::disk_full));
+  EXPECT_EQ(causes(EACCES), std::pair(Cause::store_corrupt, Cause::usage));
 }
 
 TEST(WriteAtomic, PiecesFollowEachOtherAndNothingIsLeftBehind) {
