@@ -198,33 +198,36 @@ TEST(MessagesPart, MakesTheSimulatedBubbleLarger) {
   EXPECT_EQ(accounted, 4);
 }
 
-// Shared machines stall at times: one of several runs must be within bounds that a wrong account would miss.
+// Shared machines stall at times: one of several runs must be within bounds that a wrong account would miss. Where they
+// are busy throughout, the cell is measured again.
 TEST(StepAccountOnCpu, IsOfTheMeasuredStepAndAddsUp) {
-  constexpr int kRuns = 12;
+  constexpr int kRuns = 12, kCells = 4;
   for (const char* strategy : {"single", "ddp", "dp"}) {
     TrainerOptions options = options_of(strategy);
     options.plan.global_batch = 2048;
     JobDevices job = cpu_job_devices(options.plan.num_devices());
     double best = INFINITY;
-    int accounted = 0;
-    for (const auto& run : run_cell(job, options, kRuns, 10)) {
-      std::vector<PartTimes> times;
-      double measured = 0;
-      for (const RankRun& rank : run) {
-        times.push_back(rank.parts);
-        measured = std::max(measured, rank.step_us);
+    for (int cell = 0; cell < kCells && best >= std::log(1.3); ++cell) {
+      int accounted = 0;
+      for (const auto& run : run_cell(job, options, kRuns, 10)) {
+        std::vector<PartTimes> times;
+        double measured = 0;
+        for (const RankRun& rank : run) {
+          times.push_back(rank.parts);
+          measured = std::max(measured, rank.step_us);
+        }
+        const AccountedStep account = account_step(times);
+        if (account.step <= 0) continue;
+        ++accounted;
+        EXPECT_NEAR(account.compute + account.exposed_communication + account.waiting + account.launch_gaps +
+                        account.input + account.optimizer,
+                    account.step, 1e-9 * account.step);
+        EXPECT_GT(account.forward, 0);
+        best = std::min(best, std::abs(std::log(account.step / measured)));
       }
-      const AccountedStep account = account_step(times);
-      if (account.step <= 0) continue;
-      ++accounted;
-      EXPECT_NEAR(account.compute + account.exposed_communication + account.waiting + account.launch_gaps +
-                      account.input + account.optimizer,
-                  account.step, 1e-9 * account.step);
-      EXPECT_GT(account.forward, 0);
-      best = std::min(best, std::abs(std::log(account.step / measured)));
+      EXPECT_EQ(accounted, kRuns / 2);  // at most ten, at equal distances
     }
     EXPECT_LT(best, std::log(1.3)) << strategy;
-    EXPECT_EQ(accounted, kRuns / 2);  // at most ten, at equal distances
   }
 }
 
