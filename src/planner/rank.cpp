@@ -218,7 +218,7 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
       throw Error(Cause::usage,
                   fmt::format("plan {} would take {} us, up to {} us: the constants do not go together",
                               format_plan(choices[i]), step.step_us, step.interval.high),
-                  "the constants of the calibration, which ``calibrate`` measures again");
+                  "the constants of the calibration, which ``calibrate machine=FILE`` measures again");
     by_devices[choices[i].num_devices()].push_back({i, step.step_us});
   }
   outcome.num_plans = static_cast<int64_t>(choices.size());

@@ -78,8 +78,8 @@ void check_constant(const RateField& field, const CalibrationConstant& constant)
   throw Error(
       Cause::usage,
       fmt::format("constant '{}' of the calibration is {} {}: {}", field.name, value, field.unit, field.meaning),
-      fmt::format("{}a number from {} to {}, as ``calibrate`` measures it", may_be_zero(field) ? "0 or " : "", kLeast,
-                  kMost));
+      fmt::format("{}a number from {} to {}, as ``calibrate machine=FILE`` measures it",
+                  may_be_zero(field) ? "0 or " : "", kLeast, kMost));
 }
 
 }  // namespace
