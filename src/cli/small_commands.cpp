@@ -70,8 +70,9 @@ int info_command(const InfoArgs& args) {
   show(stdout, fmt::format("host    {}, {}\n", machine.host, machine.os));
   const std::string limit =
       machine.cpu_limit > 0 ? fmt::format(" (limited to {:.3g} by the control group)", machine.cpu_limit) : "";
-  show(stdout, fmt::format("cpu     {}, {} cores{}, {} NUMA node(s), {}\n", machine.cpu_name, machine.num_cores, limit,
-                           machine.num_numa_nodes, format_bytes(static_cast<double>(machine.memory_bytes))));
+  show(stdout, fmt::format("cpu     {}, {} core{}{}, {} NUMA node(s), {}\n", machine.cpu_name, machine.num_cores,
+                           machine.num_cores == 1 ? "" : "s", limit, machine.num_numa_nodes,
+                           format_bytes(static_cast<double>(machine.memory_bytes))));
   if (machine.devices.empty()) show(stdout, "gpus    none: CPU virtual devices stand in, and every number says so\n");
   for (const DeviceSpec& device : machine.devices)
     show(stdout,

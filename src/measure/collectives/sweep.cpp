@@ -207,7 +207,9 @@ SweepResult measure_cell(RankContext& rank, const SweepSettings& settings, const
   std::optional<CellRank> own;
   SweepResult all;
   all.error = error_of_allocating(rank.communicator, deadline(), [&] { own.emplace(rank, settings, cell, stream); });
-  return all.error.empty() ? merge(exchange_results(rank.communicator, own->measure(), deadline())) : all;
+  if (!all.error.empty()) return all;
+  const auto measured = own->measure();  // before the deadline of the exchange begins
+  return merge(exchange_results(rank.communicator, measured, deadline()));
 }
 
 Record empty_record(const SweepSettings& settings, const Cell& cell, const std::string& transport) {

@@ -219,7 +219,8 @@ SensorExchange measure_cell(RankContext& rank, const SensorCell& cell, const Sen
     failed.front().error = error;
     return failed;
   }
-  SensorExchange all = exchange_results(rank.communicator, own->measure(), deadline());
+  const auto measured = own->measure();  // before the deadline of the exchange begins
+  SensorExchange all = exchange_results(rank.communicator, measured, deadline());
   for (size_t i = 0; i < all.size(); ++i) {
     SensorTimes& one = all[i];
     if (cell.merge != MergeMethod::none && one.digest != all.front().digest && one.error.empty())

@@ -224,7 +224,8 @@ void measure_two(RankContext& rank, const PipelinePlan& plan, const SensorBenchS
   if (!times.error.empty()) return;
   side->reset();
   side->run();
-  times.losses[kTwoDevices] = exchange_results(rank.communicator, side->losses(), deadline())[1];
+  const auto losses = side->losses();  // before the deadline of the exchange begins
+  times.losses[kTwoDevices] = exchange_results(rank.communicator, losses, deadline())[1];
   for (int i = 0; i < kWarmUp + settings.samples; ++i) {
     rank.communicator.barrier(deadline());
     const Clock::time_point start = Clock::now();

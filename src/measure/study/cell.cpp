@@ -19,7 +19,7 @@ namespace amdahl {
 
 template <class Archive>
 void visit_fields(Archive& archive, HostLoad& load) {
-  archive(load.busy_us, load.stolen_us, load.own_us, load.waited_us);
+  archive(load.busy_us, load.stolen_us, load.own_us, load.waited_us, load.throttled_us);
 }
 
 template <class Archive>
