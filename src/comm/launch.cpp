@@ -129,7 +129,7 @@ std::pair<std::optional<int>, std::optional<int>> read_ports(const Environment& 
 
 /// What tells jobs apart that use the same port one after the other.
 std::string job_of(const Environment& environment, const std::string& family) {
-  const std::string given = value_or(environment, {"AMDAHL_JOB"}, "");
+  std::string given = value_or(environment, {"AMDAHL_JOB"}, "");
   if (!given.empty() || family == "amdahl") return given;  // ranks started by hand may be in different jobs of Slurm
   return value_or(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"},
                   "");
