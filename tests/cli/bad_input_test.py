@@ -99,7 +99,7 @@ def check_timeouts(case):
     # Far too short: ends as a hang, and touches no memory that is gone.
     for timeout in ("1e-9", "0.0001", "0.001"):
         result = case.run("study", "--backend", "cpu", "--model", "large", "--devices", "1,2", "--batch-sizes", "512", "-q",
-                          "--timeout", timeout, "-o", "t" + timeout, code=6)
+                          "--warmup", "1", "--steps", "1", "--runs", "1", "--timeout", timeout, "-o", "t" + timeout, code=6)
         harness.check_error(result.stderr, "rank-hung")
     study = ("study", *TINY, "--runs", "1", "-q", "-o", "long")
     case.run(*study, "--timeout", "1e6")

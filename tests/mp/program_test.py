@@ -166,7 +166,8 @@ def check_hang_with_automatic_timeout(folder):
             world.ranks[1].signal(signal.SIGSTOP)
             took = world.wait_all(20, [world.ranks[0]])[0]
             world.expect(6, "error[rank-hung]: rank 1 ", [world.ranks[0]])
-            assert "within 5 s" in world.ranks[0].text(), world.texts()
+            # By a collective, or where the stopped rank had left the run's last one, by the exchange behind it.
+            assert any(f"within {limit} s" in world.ranks[0].text() for limit in ("5", "7.0")), world.texts()
         assert 4 <= took <= 5 + LIMIT, f"{took:.2f} s"
         print(f"ok: --timeout auto: SIGSTOP of a rank of {name} is named within {took:.2f} s")
 
