@@ -43,7 +43,7 @@ struct EngineConfig {
   std::vector<int> gpus;         // CUDA device indices; empty: all, in order
   LaunchMode launch = LaunchMode::eager;
   MathMode math = MathMode::fp32;
-  bool deterministic = false;
+  bool deterministic = false;      // reruns give equal bits; PlanOptions::virtual_shards: on any number of devices
   std::string processes = "gloo";  // transport between CPU ranks in separate processes: gloo, mpi
   /// Collectives of several ranks: auto (those of the backend), symmetric (in memory that all ranks reach, its
   /// algorithm by size), or one of its algorithms for all-reduce: symmetric-ll, symmetric-ll128, symmetric-one-shot,

@@ -77,6 +77,8 @@ struct PlanOptions {
   int64_t compress = 0;       // of the gradients that are sent: a Compression
   int64_t keep_ppm = 10'000;  // of compress=topk: values that are sent, in millionths
   int64_t async_steps = 0;    // steps that an update may be behind the gradient it uses
+  int64_t virtual_shards =
+      0;  // parts of every batch whose gradients are added in order on any number of devices; 0: none
   int64_t shares = kEqualShares;  // rows of the ranks: equal, by measured speed, or packed weights (pack_shares)
   int64_t peer_blocks = 0;        // zero1 on CUDA: thread blocks of a peer update during backward; 0: automatic
 

@@ -181,6 +181,22 @@ const std::vector<PlanField>& plan_fields() {
                         ? std::string("updates at once")
                         : fmt::format("updates {} step{} late", o.async_steps, o.async_steps == 1 ? "" : "s");
            }},
+      {.name = "virtual_shards",
+       .word = "virtual-shards",
+       .help =
+           "Parts of every batch that devices compute one by one, with gradients added in order: any number of devices "
+           "gives the same bits, 0: none",
+       .member = &PlanOptions::virtual_shards,
+       .most = 1 << 10,
+       .of_several = false,
+       .is_omitted = true,
+       .prefix = "shards",
+       .words =
+           [](const PlanOptions& o) {
+             return o.virtual_shards == 0
+                        ? std::string("no virtual shards")
+                        : fmt::format("{} virtual shard{}", o.virtual_shards, o.virtual_shards == 1 ? "" : "s");
+           }},
       {.name = "shares",
        .word = "shares",
        .help = "Rows of the devices: equal, auto (by their measured speed) or weights like 3:1",

@@ -245,8 +245,7 @@ PlanMemories::PlanMemories(const ModelSpec& model, const MemorySetting& setting)
     : model_(model), setting_(setting), attention_row_bytes_(attention_row_bytes(model, setting)) {}
 
 PlanMemory PlanMemories::of(const ParallelPlan& plan) {
-  const int64_t dp_rows = plan.strategy == "replicated" ? plan.global_batch : most_data_rows(plan);
-  const int64_t rows = even_share(dp_rows, plan.accumulate, 0).rows();
+  const int64_t rows = most_micro_batch_rows(plan, plan.strategy == "replicated");
   std::vector<RankBytes>& ranks = ranks_of(plan);
   PlanMemory fullest;
   for (size_t i = 0; i < ranks.size(); ++i) {

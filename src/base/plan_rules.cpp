@@ -61,8 +61,8 @@ double distance(const ParallelPlan& plan, const ParallelPlan& wanted) {
          5 * changed(&ParallelPlan::chunks) + 5 * changed(&ParallelPlan::recompute) +
          5 * changed(&ParallelPlan::sequence_parallel) + 5 * changed(&ParallelPlan::peer_blocks) +
          20 * changed(&ParallelPlan::local_sgd) + 20 * changed(&ParallelPlan::compress) +
-         20 * changed(&ParallelPlan::async_steps) + 10 * changed(&ParallelPlan::shares) +
-         8 * (plan.strategy != wanted.strategy ? 1.0 : 0.0);
+         20 * changed(&ParallelPlan::async_steps) + 20 * changed(&ParallelPlan::virtual_shards) +
+         10 * changed(&ParallelPlan::shares) + 8 * (plan.strategy != wanted.strategy ? 1.0 : 0.0);
 }
 
 /// Micro-batches to try: the wanted number, its neighbours among the multiples of the ranks, and the most that the

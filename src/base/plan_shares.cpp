@@ -69,7 +69,34 @@ int64_t shares_by_speed(const std::vector<double>& rows_per_second) {
   return pack_shares(weights);
 }
 
+RowRange virtual_shards_of(const ParallelPlan& plan, int rank) {
+  return even_share(plan.virtual_shards, plan.mesh.dp, rank);
+}
+
+int64_t most_virtual_shards(const ParallelPlan& plan) { return virtual_shards_of(plan, 0).rows(); }
+
+int64_t num_micro_batches(const ParallelPlan& plan, int rank) {
+  return plan.virtual_shards > 0 ? virtual_shards_of(plan, rank).rows() : plan.accumulate;
+}
+
+RowRange micro_batch_rows(const ParallelPlan& plan, bool whole, int rank, int64_t micro_batch) {
+  if (plan.virtual_shards > 0)
+    return even_share(plan.global_batch, plan.virtual_shards, virtual_shards_of(plan, rank).begin + micro_batch);
+  const RowRange mine = whole ? RowRange{0, plan.global_batch} : data_share(plan, rank);
+  const RowRange part = even_share(mine.rows(), plan.accumulate, micro_batch);
+  return {mine.begin + part.begin, mine.begin + part.end};
+}
+
+int64_t most_micro_batch_rows(const ParallelPlan& plan, bool whole) {
+  if (plan.virtual_shards > 0) return even_share(plan.global_batch, plan.virtual_shards, 0).rows();
+  return even_share(whole ? plan.global_batch : most_data_rows(plan), plan.accumulate, 0).rows();
+}
+
 RowRange data_share(const ParallelPlan& plan, int rank) {
+  if (plan.virtual_shards > 0) {
+    const int64_t count = num_micro_batches(plan, rank);
+    return {micro_batch_rows(plan, false, rank, 0).begin, micro_batch_rows(plan, false, rank, count - 1).end};
+  }
   const std::vector<int> weights = unpack_shares(plan.shares);
   if (weights.size() != static_cast<size_t>(plan.mesh.dp)) return even_share(plan.global_batch, plan.mesh.dp, rank);
   int64_t sum = 0, below = 0;

@@ -22,6 +22,7 @@ std::vector<std::string> replaced_sums(const PlanOptions& o) {
   for (const PlanField& field : plan_fields())
     if (field.name == "compress" && o.compress > 0) texts.push_back("compress=" + text_of(field, o));
   if (o.async_steps > 0) texts.push_back(fmt::format("async{}", o.async_steps));
+  if (o.virtual_shards > 0 && !texts.empty()) texts.push_back(fmt::format("shards{}", o.virtual_shards));
   return texts;
 }
 
@@ -49,6 +50,25 @@ Feasibility shares_fit(const ParallelPlan& plan) {
   return {};
 }
 
+Feasibility virtual_shards_fit(const ParallelPlan& plan) {
+  if (plan.virtual_shards == 0) return {};
+  const std::string text = fmt::format("shards{}", plan.virtual_shards);
+  if (plan.strategy != "ddp" && plan.strategy != "single")
+    return refused(
+        fmt::format("{} adds whole gradients, as strategy ddp, and the strategy is {}", text, plan.strategy));
+  if (plan.mesh.tp > 1 || plan.mesh.pp > 1)
+    return refused(fmt::format("{} does not work with tensor or pipeline parallelism", text));
+  if (plan.accumulate > 1)
+    return refused(fmt::format("{} are the micro-batches, and {} are given", text, plan.accumulate));
+  if (plan.shares != kEqualShares) return refused(fmt::format("{} and shares exclude each other", text));
+  if (plan.virtual_shards < plan.mesh.dp)
+    return refused(fmt::format("{} leaves some of {} devices none", text, plan.mesh.dp));
+  if (plan.global_batch > 0 && plan.global_batch < plan.virtual_shards)
+    return refused(fmt::format("batch {} is smaller than {} virtual shards, see `virtual-shards`", plan.global_batch,
+                               plan.virtual_shards));
+  return {};
+}
+
 }  // namespace
 
 bool keeps_feedback(const PlanOptions& options) {
@@ -69,10 +89,16 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
   const bool halves = plan.compress > 0 && !keeps_feedback(plan);
   if (!replaced.empty() && !halves && (plan.mesh.tp > 1 || plan.mesh.pp > 1))
     return refused(fmt::format("{} does not work with tensor or pipeline parallelism", replaced[0]));
+  if (const Feasibility fits = virtual_shards_fit(plan); !fits.ok) return fits;
   return shares_fit(plan);
 }
 
 int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats) {
+  if (plan.virtual_shards > 0) {  // those of all shards, and of a bucket
+    if (plan.mesh.dp == 1) return gradient_floats * kF32Bytes;
+    const int64_t bucket = std::min(plan.bucket_bytes, gradient_floats * kF32Bytes);
+    return most_virtual_shards(plan) * (gradient_floats * kF32Bytes + bucket);
+  }
   if (plan.mesh.dp == 1 || plan.strategy != "ddp") return 0;
   if (plan.async_steps > 0) return (plan.async_steps + 1) * gradient_floats * kF32Bytes;
   switch (static_cast<Compression>(plan.compress)) {
@@ -94,6 +120,7 @@ PlanOptions plain_sync(PlanOptions options) {
   const PlanOptions plain;
   options.local_sgd = plain.local_sgd, options.compress = plain.compress, options.keep_ppm = plain.keep_ppm;
   options.async_steps = plain.async_steps, options.shares = plain.shares;
+  options.virtual_shards = plain.virtual_shards;
   return options;
 }
 

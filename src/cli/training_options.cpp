@@ -16,6 +16,7 @@ struct Texts {
   std::string plan;
   std::vector<std::string> plans;
   std::string gpus, speeds, devices, batch_sizes = "16,32,64,128", targets, ignored;
+  std::string deterministic;
   std::string launch = "eager", math = "fp32", scaling = "strong", timeout = "60";
   TableTexts table;
   bool quick = false;
@@ -42,7 +43,9 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   app->add_option("--math", texts.math,
                   "Matrix products (GEMM) in fp32, tf32, bf16 or fp16 (with dynamic loss scaling)")
       ->capture_default_str();
-  app->add_flag("--deterministic", engine.deterministic, "Only algorithms with bit-equal reruns");
+  app->add_flag("--deterministic", texts.deterministic,
+                "Only algorithms with bit-equal reruns; =any-devices: and equal bits on any number of devices "
+                "(--virtual-shards 12)");
   add_comm(app, engine.comm, engine.comm_table);
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
@@ -189,6 +192,18 @@ void set_timeout(const std::string& text, EngineConfig& engine) {
   engine.timeout_seconds = *seconds;
 }
 
+/// --deterministic, without a value or with one, for the plans that are to be run.
+void use_deterministic(const std::string& given, EngineConfig& engine, const std::vector<PlanOptions*>& plans) {
+  constexpr int64_t kShards = 12;  // as many on each of 1, 2, 3, 4 and 6 devices
+  const bool any_devices = given == "any-devices";
+  if (!given.empty() && given != "true" && !any_devices)
+    throw Error(Cause::usage, fmt::format("--deterministic={}", printable(given, 40)),
+                "--deterministic, or --deterministic=any-devices");
+  engine.deterministic = !given.empty();
+  for (PlanOptions* const plan : plans)
+    if (any_devices && plan->virtual_shards == 0) plan->virtual_shards = kShards;
+}
+
 void finish_engine(EngineConfig& engine, const Texts& texts, const std::string& command_line) {
   set_timeout(texts.timeout, engine);
   engine.gpus = parse_gpus(texts.gpus);
@@ -223,6 +238,9 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
   for (const std::string& plan : texts.plans) config.plans.push_back(parse_plan(plan));
   if (!texts.plans.empty()) refuse_beside_plan(app, "--plans");
+  std::vector<PlanOptions*> plans{&config.training.plan};
+  for (ParallelPlan& plan : config.plans) plans.push_back(&plan);
+  use_deterministic(texts.deterministic, config.engine, plans);
   config.batch_sizes = parse_count_list(texts.batch_sizes, "--batch-sizes");
   config.calibration = texts.machine;
   config.scaling = one_of<Scaling>("--scaling", texts.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
@@ -334,6 +352,7 @@ Command define_train(CLI::App& app) {
               refuse_beside_plan(*train, "--plan");
               use_plan(chosen.training, parse_plan(parsed->texts.plan));
             }
+            use_deterministic(parsed->texts.deterministic, chosen.engine, {&chosen.training.plan});
             if (chosen.resume && chosen.checkpoint_dir.empty() && chosen.output_dir.empty())
               throw Error(Cause::usage, "--resume does not say which training",
                           "--checkpoint-dir DIR, or --output-dir DIR of the run to go on with");

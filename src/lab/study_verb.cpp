@@ -145,7 +145,10 @@ Prepared prepare(StudyConfig& config, Observer& observer) {
   check_counts(config);
   choose_backend(config.engine);
   // Replicas stay equal only if every device computes the same bits.
-  if (config.training.strategy == "replicated") config.engine.deterministic = true;
+  const auto has_shards = [](const PlanOptions& plan) { return plan.virtual_shards > 0; };
+  if (config.training.strategy == "replicated" || has_shards(config.training.plan) ||
+      std::any_of(config.plans.begin(), config.plans.end(), has_shards))
+    config.engine.deterministic = true;
   take_devices_of_plans(config);
   if (config.devices.empty()) config.devices = default_device_counts(config.engine);
   ModelSpec named = resolve_model(config.training.model);

@@ -107,10 +107,10 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
 
 /// The strategy as an axis of Records: its name, or a plan that divides the model.
 std::string strategy_text(const TrainConfig& config) {
-  const Mesh& mesh = config.training.mesh;
-  const bool is_named = mesh.dp > 0 && config.training.plan != plain_sync(config.training.plan);
+  const Mesh mesh = config.training.mesh.dp > 0 ? config.training.mesh : Mesh{.dp = config.devices};
+  const bool is_named = config.training.plan != plain_sync(config.training.plan);
   if (mesh.tp > 1 || mesh.pp > 1 || is_named)
-    return format_plan({config.training.plan, config.training.strategy, mesh, 0});
+    return format_plan({config.training.plan, config.devices == 1 ? "single" : config.training.strategy, mesh, 0});
   return config.devices == 1 ? "single" : config.training.strategy;
 }
 
@@ -215,7 +215,8 @@ RunFolder open_folder(const TrainConfig& config, const RunHeader& header, std::s
 TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& watch, TrainingSoFar& so_far,
                    const Shrunk* shrunk) {
   TrainConfig config = given;
-  if (config.training.strategy == "replicated") config.engine.deterministic = true;  // otherwise the replicas diverge
+  if (config.training.strategy == "replicated" || config.training.plan.virtual_shards > 0)
+    config.engine.deterministic = true;  // otherwise the replicas diverge
   check_engine(config.engine);
   check_training(config.training);
   choose_backend(config.engine);

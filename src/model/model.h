@@ -83,7 +83,7 @@ class Model {
   std::vector<NamedBuffer> buffers();
   uint64_t* step_counter() { return storage_->step->as<uint64_t>(); }
   /// [0] loss and [1] correct rows of this device's part of the step, on the device.
-  const float* loss_stats() const { return stats_->as<float>(); }
+  float* loss_stats() { return stats_->as<float>(); }
 
   /// Floats of the input of the first layer held here, and of the output of the last one, for so many rows.
   int64_t input_floats(int64_t rows) const;

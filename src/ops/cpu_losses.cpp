@@ -34,6 +34,14 @@ void cpu_cross_entropy_loss(const CrossEntropyLoss& a) {
   a.stats[1] = (a.accumulate ? a.stats[1] : 0.0f) + static_cast<float>(correct);
 }
 
+void cpu_sum_arrays(const SumArrays& a) {
+  for (int64_t i = 0; i < a.n; ++i) {
+    float sum = a.accumulate ? a.sum[i] + a.arrays[i] : a.arrays[i];
+    for (int64_t k = 1; k < a.num_arrays; ++k) sum += a.arrays[k * a.stride + i];
+    a.sum[i] = a.factor * sum;
+  }
+}
+
 void cpu_gather_rows(const float* table, const int32_t* indices, float* out, int64_t rows, int64_t width) {
   for (int64_t row = 0; row < rows; ++row)
     std::memcpy(out + row * width, table + indices[row] * width, static_cast<size_t>(width) * sizeof(float));

@@ -93,6 +93,9 @@ class CpuElementwiseOps final : public ElementwiseOps {
                    int64_t width) override {
     as_cpu(stream).enqueue([=] { cpu_gather_rows(table, indices, out, rows, width); });
   }
+  void sum_arrays(Stream& stream, const SumArrays& a) override {
+    as_cpu(stream).enqueue([a] { cpu_sum_arrays(a); });
+  }
   void increment(Stream& stream, uint64_t* counter, const float* unless) override {
     as_cpu(stream).enqueue([=] {
       if (!unless || *unless == 0.0f) ++*counter;

@@ -121,6 +121,14 @@ __global__ void __launch_bounds__(kThreads) add_kernel(float* destination, const
   for (int64_t i = thread_index(); i < n; i += thread_count()) destination[i] += source[i];
 }
 
+__global__ void __launch_bounds__(kThreads) sum_arrays_kernel(SumArrays a) {
+  for (int64_t i = thread_index(); i < a.n; i += thread_count()) {
+    float sum = a.accumulate ? a.sum[i] + a.arrays[i] : a.arrays[i];
+    for (int64_t k = 1; k < a.num_arrays; ++k) sum += a.arrays[k * a.stride + i];
+    a.sum[i] = a.factor * sum;
+  }
+}
+
 // kPerThread independent loads are in flight per thread, because odd row widths allow only 4-byte accesses.
 template <class T, int kPerThread>
 __global__ void __launch_bounds__(kThreads)
@@ -221,6 +229,12 @@ void launch_add(const KernelLaunch& launch, float* destination, const float* sou
   check_launch(launch, "add_kernel");
 }
 
+void launch_sum_arrays(const KernelLaunch& launch, const SumArrays& a) {
+  if (a.n == 0) return;
+  sum_arrays_kernel<<<streaming_blocks(launch, a.n), kThreads, 0, launch.stream>>>(a);
+  check_launch(launch, "sum_arrays_kernel");
+}
+
 void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
                         int64_t rows, int64_t width) {
   if (rows * width == 0) return;
@@ -252,7 +266,7 @@ void launch_increment(const KernelLaunch& launch, uint64_t* counter, const float
 
 void preload_elementwise(int device_index) {
   preload(device_index, bias_relu_kernel<true>, bias_relu_kernel<false>, dropout_kernel<true>, dropout_kernel<false>,
-          add_kernel, gather_kernel<float4, 1>, gather_kernel<float4, 4>, gather_kernel<float, 2>,
+          add_kernel, sum_arrays_kernel, gather_kernel<float4, 1>, gather_kernel<float4, 4>, gather_kernel<float, 2>,
           gather_kernel<float, 8>, increment_kernel, transpose_kernel);
 }
 

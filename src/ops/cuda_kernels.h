@@ -44,6 +44,7 @@ void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
 void launch_set_rate(const KernelLaunch& launch, const SetRate& a);
 void launch_sum_of_squares(const KernelLaunch& launch, const SumOfSquares& a);
 void launch_clip_scale(const KernelLaunch& launch, const ClipScale& a);
+void launch_sum_arrays(const KernelLaunch& launch, const SumArrays& a);
 void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,
                         int64_t rows, int64_t width);
 /// Whether launch_transpose supports a matrix: groups of four floats in both directions. `out` must be 16-byte aligned.

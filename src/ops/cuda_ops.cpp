@@ -54,6 +54,7 @@ class CudaElementwiseOps final : public ElementwiseOps {
                    int64_t width) override {
     launch_gather_rows(context_->begin(stream).launch, table, indices, out, rows, width);
   }
+  void sum_arrays(Stream& stream, const SumArrays& a) override { launch_sum_arrays(context_->begin(stream).launch, a); }
   void increment(Stream& stream, uint64_t* counter, const float* unless) override {
     launch_increment(context_->begin(stream).launch, counter, unless);
   }

@@ -29,11 +29,25 @@ struct MaskAndSum {
   bool accumulate;
 };
 
+/// sum[n] = factor * (arrays[0] + arrays[1] + ...) of arrays of n floats each that begin `stride` floats apart, added
+/// one after another in this order in f32; with `accumulate` to what `sum` holds. Equal values give equal bits on all
+/// devices of one backend. `sum` may be one of the arrays.
+struct SumArrays {
+  const float* arrays;
+  int64_t stride = 0;
+  int64_t num_arrays = 1;
+  float* sum;
+  int64_t n;
+  bool accumulate = false;
+  float factor = 1;
+};
+
 class ElementwiseOps {
  public:
   virtual ~ElementwiseOps() = default;
   virtual void bias_activation(Stream& stream, const BiasActivation& a) = 0;
   virtual void mask_and_sum(Stream& stream, const MaskAndSum& a) = 0;
+  virtual void sum_arrays(Stream& stream, const SumArrays& a) = 0;
   /// out[i, :] = table[indices[i], :] for `rows` rows of `width` floats.
   virtual void gather_rows(Stream& stream, const float* table, const int32_t* indices, float* out, int64_t rows,
                            int64_t width) = 0;

@@ -326,13 +326,13 @@ SoftwareProfile megatron_profile() {
 
 /// Throws Error{usage} for a plan whose steps have parts that no term here describes.
 void require_terms(const ParallelPlan& plan) {
-  const PlanOptions plain;
   const char* missing = nullptr;
   if (plan.sequence_parallel) missing = "sequence parallelism";
-  if (plan.local_sgd != plain.local_sgd) missing = "local SGD";
-  if (plan.compress != plain.compress) missing = "compressed gradients";
-  if (plan.async_steps != plain.async_steps) missing = "late updates";
-  if (plan.shares != plain.shares) missing = "unequal shares";
+  if (plan.local_sgd > 0) missing = "local SGD";
+  if (plan.compress > 0) missing = "compressed gradients";
+  if (plan.async_steps > 0) missing = "late updates";
+  if (plan.shares != kEqualShares) missing = "unequal shares";
+  if (plan.virtual_shards > 0) missing = "virtual shards";
   if (missing)
     throw Error(Cause::usage, fmt::format("plan {}: the planner has no term for {}", format_plan(plan), missing),
                 "leave it out, or measure it with `study plans=...`");
@@ -354,7 +354,7 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
     throw Error(Cause::usage, fmt::format("plan {} without a batch", format_plan(plan)), "a `global_batch`");
   Workload work;
   set_step(plan, work);
-  work.micro_rows = real(even_share(even_share(plan.global_batch, plan.mesh.dp, 0).rows(), plan.accumulate, 0).rows());
+  work.micro_rows = real(most_micro_batch_rows(plan, false));
   work.gradient_bytes = software.gradient_bytes;
   work.flops = model.step_flops(plan.global_batch);
   std::vector<LayerRange> ranges{{}};

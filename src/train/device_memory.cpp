@@ -49,8 +49,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, M
     const PlanMemory memory = plan_memory(options.plan, model, setting);
     return {memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.workspace, 0};
   }
-  const int64_t share = row.full_batch_everywhere ? options.plan.global_batch : most_data_rows(options.plan);
-  const int64_t rows = even_share(share, options.plan.accumulate, 0).rows();
+  const int64_t rows = most_micro_batch_rows(options.plan, row.full_batch_everywhere);
   const MemoryChoice choice = memory_choice(options.plan, setting);
   const ParameterLayout layout = make_layout(model);
   parts.parameters = parts.gradients = layout.num_floats * kF32;

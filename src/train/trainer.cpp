@@ -11,11 +11,6 @@
 namespace amdahl {
 namespace {
 
-int64_t max_micro_rows(const ParallelPlan& plan, const StrategyRow& row) {
-  const int64_t most = row.full_batch_everywhere ? plan.global_batch : most_data_rows(plan);
-  return even_share(most, plan.accumulate, 0).rows();
-}
-
 // Smaller GEMMs are less efficient, so they are split only when communication can overlap them.
 int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
   return sends_during_backward(row, plan) ? plan.bucket_bytes : kWholeLayers;
@@ -58,14 +53,15 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
       comm_(rank.device.make_stream("comm")),
       divided_(make_divided(rank, options_, *compute_)),
       whole_model_(
-          divided_ ? nullptr
-                   : std::make_unique<Model>(options.model, rank.device, *rank.ops,
-                                             ModelOptions{.max_rows = max_micro_rows(options.plan, row_),
-                                                          .seed = options.seed,
-                                                          .recompute = static_cast<Recompute>(options.plan.recompute),
-                                                          .storage = std::make_shared<ParameterStorage>(
-                                                              rank.device, make_layout(options.model),
-                                                              shards_of(options.plan, rank.rank))})),
+          divided_
+              ? nullptr
+              : std::make_unique<Model>(
+                    options.model, rank.device, *rank.ops,
+                    ModelOptions{.max_rows = most_micro_batch_rows(options.plan, row_.full_batch_everywhere),
+                                 .seed = options.seed,
+                                 .recompute = static_cast<Recompute>(options.plan.recompute),
+                                 .storage = std::make_shared<ParameterStorage>(rank.device, make_layout(options.model),
+                                                                               shards_of(options.plan, rank.rank))})),
       model_(divided_ ? divided_->model() : *whole_model_),
       optimizer_(
           make_optimizer(options.hyper, rank.device, *rank.ops, model_, owned(), decaying_ranges(model_.layout()))),
@@ -101,7 +97,8 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
 GradientOrder Trainer::choose_order() const {
   if (!options_.model.is_mlp() || row_.is_layerwise)
     return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
-  if (rank_.ops->gemm().fuses_backward(max_micro_rows(options_.plan, row_))) return GradientOrder::layerwise;
+  if (rank_.ops->gemm().fuses_backward(most_micro_batch_rows(options_.plan, row_.full_batch_everywhere)))
+    return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);
   if (sends && row_.updates_early) return GradientOrder::dgrad_first;
   if (second_) return GradientOrder::two_streams;
@@ -139,7 +136,8 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
   if (has_stages()) return enqueue_stages(features, targets, stamps, part);
   const ParallelPlan& plan = options_.plan;
   const RowRange first = micro_batch_rows(plan, row_.full_batch_everywhere, dp_rank(), 0);
-  for (int micro = 0; micro < plan.accumulate; ++micro) {
+  const int64_t count = num_micro_batches(plan, dp_rank());
+  for (int64_t micro = 0; micro < count; ++micro) {
     const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, dp_rank(), micro);
     const int64_t skip = rows.begin - first.begin;
     const BatchView batch{.features = features + skip * options_.model.input_width,
@@ -147,7 +145,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
                           .rows = rows.rows(),
                           .row_offset = rows.begin,
                           .global_rows = plan.global_batch};
-    const bool accumulate = micro > 0, last = micro + 1 == plan.accumulate;
+    const bool accumulate = micro > 0 && plan.virtual_shards == 0, last = micro + 1 == count;
     if (stamps && micro == 0) stamps->start(*compute_, stamps->forward);
     if (stamps && stamps->detailed) stamps->begin_piece(*compute_, "compute", "forward");
     enqueue_forward(batch, accumulate);
@@ -157,6 +155,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     const ProfilerRange range("backward");
     const bool sends = part == StepPart::full || part == StepPart::staged;
     model_.backward(*compute_, batch, accumulate, sends ? backward_options(last, stamps) : silent_backward_options());
+    if (plan.virtual_shards > 0) strategy_->micro_batch_done(micro);
   }
 }
 
@@ -317,7 +316,8 @@ int64_t Trainer::evaluated_rows() const {
   const ParallelPlan& plan = options_.plan;
   const int64_t share = even_share(plan.global_batch, plan.mesh.dp, plan.mesh.dp - 1).rows();
   if (shards_parameters()) return even_share(share, static_cast<int>(plan.accumulate), 0).rows();
-  return has_stages() ? divided_->stages()->micro_batch_rows() : max_micro_rows(plan, row_);
+  return has_stages() ? divided_->stages()->micro_batch_rows()
+                      : most_micro_batch_rows(plan, row_.full_batch_everywhere);
 }
 
 StepStats Trainer::evaluate(const float* features, const float* targets, int64_t rows) {
@@ -373,7 +373,7 @@ StepStats Trainer::local_stats() {
 }
 
 StepStats Trainer::sum_over_ranks(const StepStats& local) {
-  if (!divided_ && (rank_.world_size == 1 || row_.full_batch_everywhere)) return local;
+  if (!divided_ && (rank_.world_size == 1 || row_.full_batch_everywhere || strategy_->has_whole_stats())) return local;
   return sum_over(rank_.communicator, local);
 }
 

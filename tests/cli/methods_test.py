@@ -55,6 +55,24 @@ def check_a_training_goes_on_with_its_feedback(case):
                  "--resume", says=["error feedback", "compress=int8"])
 
 
+def check_any_number_of_devices_gives_the_same_bits(case):
+    words = (*TRAIN, "--deterministic=any-devices", "--optimizer", "adamw", "--clip-norm", "1", "--checkpoint-every", "20")
+
+    def trained(name, *schedule):
+        for epoch, devices in enumerate(schedule, 1):
+            resumed = ("--resume",) if epoch > 1 else ()
+            case.run(*words, "--devices", str(devices), "--epochs", str(epoch), "-o", name, "--save", f"{name}.safetensors", *resumed)
+        return case.path(f"{name}.safetensors").read_bytes()
+
+    whole = trained("one", 1, 1, 1)
+    assert trained("shrinks", 4, 3, 2) == whole and trained("grows", 1, 2, 5) == whole
+    record = records_of(case.path("shrinks"))[-1]
+    assert record["axes"]["strategy"] == "dp2,shards12", record["axes"]
+    case.refused(2, "usage", *TRAIN, "--deterministic=all", "-o", "r", says=["any-devices"])
+    case.refused(2, "usage", *TRAIN[:3], "--batch-size", "8", "--deterministic=any-devices", "-o", "r",
+                 says=["12 virtual shards", "virtual-shards"])
+
+
 def check_what_does_not_go_together_is_refused(case):
     for plan, says in (("dp2,local8,compress=int8", "exclude each other"), ("dp2,compress=int8,zero1", "zero1"),
                        ("dp2,shares=1:2:3", "3 weights"), ("dp2.tp2,local4", "tensor or pipeline"), ("dp2,shares=200:1", "200:1"),

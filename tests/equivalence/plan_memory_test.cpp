@@ -90,9 +90,10 @@ INSTANTIATE_TEST_SUITE_P(Plans, PlanMemoryOf,
                          ::testing::Values("dp1", "dp1,m4", "dp2", "dp2,zero1", "dp2.tp2,zero3", "dp2.pp2,m2,zero2",
                                            "dp2.pp2,m2,zero3", "dp2.pp2,m4,zb-h1,zero2", "dp2.pp2,m4,zb-h1,zero3",
                                            "dp2.pp2,m4,zb-v,zero3", "dp2,compress=int8", "dp4,compress=int8",
-                                           "dp2,compress=topk", "tp2", "pp2,m4", "pp2,gpipe,m4", "pp2,zb-h1,m4",
-                                           "pp2,zb-v,m4", "pp2,interleaved,m4", "tp2.pp2,m2", "dp2.pp2,m2",
-                                           "pp2,m4,recompute=block", "tp2,recompute=selective", "dp1,recompute=block"),
+                                           "dp1,shards12", "dp2,shards12", "dp3,shards4", "dp2,compress=topk", "tp2",
+                                           "pp2,m4", "pp2,gpipe,m4", "pp2,zb-h1,m4", "pp2,zb-v,m4",
+                                           "pp2,interleaved,m4", "tp2.pp2,m2", "dp2.pp2,m2", "pp2,m4,recompute=block",
+                                           "tp2,recompute=selective", "dp1,recompute=block"),
                          [](const auto& which) { return test_name(which.param); });
 
 // Presets whose trainer takes up to 5 GB, so that larger ones are left out; one row of each is enough. A step of the

@@ -21,32 +21,6 @@ constexpr int kPlanSteps = 10;
 // float32 against float64: a few hundred roundings of 6e-8 each, and ten steps of them.
 constexpr double kLossTolerance = 5e-6, kGradientTolerance = 1e-5, kWeightTolerance = 5e-5;
 
-/// Six dense layers of odd widths with dropout.
-ModelSpec plan_mlp(LossKind loss) {
-  ModelSpec model;
-  model.name = "deep-mlp";
-  model.input_width = 13;
-  for (const int64_t units : {31, 24, 40, 19, 33})
-    model.layers.push_back({units, units != 40, Activation::relu, units % 2 == 0 ? 0.25 : 0.0});
-  model.layers.push_back({5, true, Activation::none, 0.0});
-  model.loss = loss;
-  return model;
-}
-
-std::vector<SmallModel> plan_models() {
-  std::vector<SmallModel> models = small_sequence_models();
-  ModelSpec wide = small_gpt(true);  // heads and a vocabulary for four tensor-parallel ranks
-  wide.name = "wide-gpt";
-  for (LayerSpec& layer : wide.layers) {
-    if (layer.kind == LayerKind::transformer_block) layer.heads = 4;
-    if (layer.vocabulary > 0) layer.vocabulary = 37;
-  }
-  models.push_back({"gpt_wide", wide});
-  models.push_back({"mlp", plan_mlp(LossKind::mse)});
-  models.push_back({"classifier_mlp", plan_mlp(LossKind::softmax_cross_entropy)});
-  return models;
-}
-
 bool normalises_batches(const ModelSpec& model) {
   for (const LayerSpec& layer : model.layers)
     if (layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block) return true;
@@ -130,14 +104,14 @@ TEST_P(Plans, EqualOneDeviceInFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SmallModels, Plans,
-                         ::testing::Combine(::testing::ValuesIn(plan_models()), ::testing::Values(1, 2, 3, 4, 6, 8)),
+                         ::testing::Combine(::testing::ValuesIn(small_models()), ::testing::Values(1, 2, 3, 4, 6, 8)),
                          [](const auto& which) {
                            return fmt::format("{}_on{}", std::get<0>(which.param).name, std::get<1>(which.param));
                          });
 
 TEST(PlanCount, IsAtLeast200) {
   size_t count = 0;
-  for (const SmallModel& small : plan_models())
+  for (const SmallModel& small : small_models())
     for (const int devices : {1, 2, 3, 4, 6, 8})
       for (const ParallelPlan& plan : plans_of(small.spec, devices)) count += parts_of(small.spec, plan) > 0;
   RecordProperty("plans", static_cast<int>(count));
@@ -145,7 +119,7 @@ TEST(PlanCount, IsAtLeast200) {
 }
 
 TEST(PlansWithShares, EqualOneDeviceInFloat64) {
-  for (const SmallModel& small : plan_models())
+  for (const SmallModel& small : small_models())
     for (const char* text : {"dp2.pp2,m2,shares=3:1", "dp2.tp2,shares=2:1,zero1", "dp2.tp2.pp2,m2,shares=5:3"}) {
       ParallelPlan plan = parse_plan(text);
       plan.global_batch = kPlanRows;
@@ -157,7 +131,7 @@ TEST(PlansWithShares, EqualOneDeviceInFloat64) {
 /// Schedules that divide backward: gradients of inputs and of weights are computed at different times.
 TEST(ZeroWithDividedBackward, EqualsOneDeviceInFloat64) {
   int tested = 0;
-  for (const SmallModel& small : plan_models())
+  for (const SmallModel& small : small_models())
     for (const char* text : {"dp2.pp2,m2,zb-h1,zero3", "dp2.pp2,m3,zb-v,zero3", "dp3.pp2,m4,zb-h1,zero2",
                              "dp2.pp2,m4,zb-v,zero2,no-overlap", "dp2.tp2.pp2,m2,zb-h1,sp,zero3,recompute=block"}) {
       ParallelPlan plan = parse_plan(text);
@@ -174,7 +148,7 @@ TEST(ReusedCommunicators, GiveTheBitsOfNewOnes) {
   JobDevices job = with_reused_communicators(cpu_job_devices(4));
   int tested = 0;
   for (const char* text : {"dp2.tp2", "dp2.pp2,m2,zero1", "tp2.pp2,m2", "dp4,zero3", "dp2.tp2"})
-    for (const SmallModel& small : plan_models()) {
+    for (const SmallModel& small : small_models()) {
       ParallelPlan plan = parse_plan(text);
       plan.global_batch = kPlanRows;
       if (!plan_feasible(plan, small.spec).ok) continue;
@@ -192,7 +166,7 @@ TEST(RandomPlans, EqualOneDeviceInFloat64) {
   constexpr int kPlans = 24;
   std::mt19937_64 random(plan_seed());
   const auto pick = [&](auto& from) -> auto& { return from[random() % from.size()]; };
-  std::vector<SmallModel> models = plan_models();
+  std::vector<SmallModel> models = small_models();
   for (int tried = 0, found = 0; found < kPlans && tried < 100000; ++tried) {
     const SmallModel& small = pick(models);
     const ParallelPlan plan = draw_plan(random, 8, kPlanRows);

@@ -54,6 +54,33 @@ TEST(GpuPlansFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
   EXPECT_EQ(fused.losses, apart.losses);
 }
 
+/// Also of partitions of one GPU, where there is one.
+TEST(GpuVirtualShards, GiveTheSameBitsOnAnyNumberOfDevices) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  const int most = std::min(4, std::max(2, static_cast<int>(list_cuda_devices().size())));
+  for (const MathMode math : {MathMode::fp32, MathMode::bf16}) {
+    std::map<std::string, PlanResult> one;
+    for (int devices = 1; devices <= most; ++devices) {
+      std::string why;
+      JobDevices job = plan_job_on_gpus(devices, true, why, {math, true});
+      if (job.devices.empty()) GTEST_SKIP() << why;
+      for (const SmallModel& small : small_models()) {
+        ParallelPlan plan = parse_plan(fmt::format("dp{},shards8", devices));
+        plan.global_batch = kPlanRows;
+        const TrainerOptions options = plan_options_on_gpus(small.spec, plan);
+        const JobData data = random_data(small.spec, plan.global_batch, 11);
+        const PlanResult result = run_plan(job, options, data, kPlanSteps);
+        const PlanResult& first = one.try_emplace(small.name, result).first->second;
+        const std::string what = fmt::format("{} on {} devices in {}", small.name, devices, to_string(math));
+        EXPECT_EQ(result.losses, first.losses) << what;
+        EXPECT_EQ(result.gradients, first.gradients) << what;
+        for (const std::vector<float>& replica : result.replica) EXPECT_EQ(replica, first.replica[0]) << what;
+      }
+    }
+  }
+}
+
 class GpuPlans : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuPlans, EqualOneDeviceInFloat64) {

@@ -104,4 +104,31 @@ inline std::vector<SmallModel> small_sequence_models() {
           {"gru", small_recurrent(LayerKind::gru)}, {"resnet", small_resnet()}};
 }
 
+/// Six dense layers of odd widths with dropout.
+inline ModelSpec small_mlp(LossKind loss) {
+  ModelSpec model;
+  model.name = "deep-mlp";
+  model.input_width = 13;
+  for (const int64_t units : {31, 24, 40, 19, 33})
+    model.layers.push_back({units, units != 40, Activation::relu, units % 2 == 0 ? 0.25 : 0.0});
+  model.layers.push_back({5, true, Activation::none, 0.0});
+  model.loss = loss;
+  return model;
+}
+
+/// All kinds of layers.
+inline std::vector<SmallModel> small_models() {
+  std::vector<SmallModel> models = small_sequence_models();
+  ModelSpec wide = small_gpt(true);  // heads and a vocabulary for four tensor-parallel ranks
+  wide.name = "wide-gpt";
+  for (LayerSpec& layer : wide.layers) {
+    if (layer.kind == LayerKind::transformer_block) layer.heads = 4;
+    if (layer.vocabulary > 0) layer.vocabulary = 37;
+  }
+  models.push_back({"gpt_wide", wide});
+  models.push_back({"mlp", small_mlp(LossKind::mse)});
+  models.push_back({"classifier_mlp", small_mlp(LossKind::softmax_cross_entropy)});
+  return models;
+}
+
 }  // namespace amdahl::test

@@ -37,6 +37,7 @@ void DataParallel::arrived(size_t i, size_t order, StepStamps* stamps) {
 }
 
 std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context) {
+  if (context.plan.virtual_shards > 0) return make_ordered_sum(context);
   if (context.plan.compress > 0) return make_compressed(context);
   if (context.plan.local_sgd > 0) return make_local_sgd(context);
   if (context.plan.async_steps > 0) return make_late_updates(context);
@@ -44,6 +45,7 @@ std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context) {
 }
 
 int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int) {
+  if (plan.virtual_shards > 0) return ordered_sum_traffic(plan, model);
   if (plan.compress > 0) return compressed_traffic(plan, model);
   if (plan.local_sgd > 0) return local_sgd_traffic(plan, model);
   return make_layout(model).num_floats * static_cast<int64_t>(sizeof(float));

@@ -27,8 +27,11 @@ class DataParallel : public BucketedSync {
 std::unique_ptr<GradientSync> make_compressed(const SyncContext& context);
 std::unique_ptr<GradientSync> make_local_sgd(const SyncContext& context);
 std::unique_ptr<GradientSync> make_late_updates(const SyncContext& context);
+/// The same for plans with virtual_shards, of one rank too.
+std::unique_ptr<GradientSync> make_ordered_sum(const SyncContext& context);
 /// As StrategyRow::traffic_bytes. Of local_sgd: the mean over the steps from one average to the next.
 int64_t compressed_traffic(const ParallelPlan& plan, const ModelSpec& model);
+int64_t ordered_sum_traffic(const ParallelPlan& plan, const ModelSpec& model);
 int64_t local_sgd_traffic(const ParallelPlan& plan, const ModelSpec& model);
 
 }  // namespace amdahl

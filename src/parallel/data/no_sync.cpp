@@ -1,7 +1,7 @@
 // Strategies without communication: one device, or every device computing the whole batch (replicated).
 #include <optional>
 
-#include "parallel/data/strategy.h"
+#include "parallel/data/ddp.h"
 
 namespace amdahl {
 namespace {
@@ -49,6 +49,7 @@ class NoCommunication final : public GradientSync {
 }  // namespace
 
 std::unique_ptr<GradientSync> make_single(const SyncContext& context) {
+  if (context.plan.virtual_shards > 0) return make_ordered_sum(context);
   return std::make_unique<NoCommunication>(context);
 }
 

@@ -11,7 +11,7 @@ namespace {
 int64_t no_traffic(const ParallelPlan&, const ModelSpec&, int) { return 0; }
 
 Feasibility any_devices(const ParallelPlan& plan) {
-  if (plan.global_batch >= plan.accumulate) return {};
+  if (plan.global_batch >= plan.accumulate) return sync_fields_fit(plan);
   return {false, fmt::format("batch {} is smaller than {} micro-batches", plan.global_batch, plan.accumulate)};
 }
 

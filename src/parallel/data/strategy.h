@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shares.h"
 #include "comm/communicator.h"
 #include "model/model.h"
-#include "parallel/shares.h"
 #include "parallel/step_stamps.h"
 
 namespace amdahl {
@@ -95,6 +95,11 @@ class GradientSync {
   virtual void gradient_ready(int64_t begin, int64_t end, Stream& stream, StepStamps* stamps) {
     (void)begin, (void)end, (void)stream, (void)stamps;
   }
+  /// Called after the work of each backward pass was enqueued on the compute stream, in plans with virtual_shards,
+  /// where the gradients of a pass replace those of the one before. `index`: of this rank's shards.
+  virtual void micro_batch_done(int64_t index) { (void)index; }
+  /// Whether finish_step gives every rank the loss statistics of the whole batch.
+  virtual bool has_whole_stats() const { return false; }
   /// The Adam step on the first layer's weights that backward must fuse into the computation of their gradient; null:
   /// none, as always with RangeOptimizer::clips.
   virtual const AdamStep* update_in_backward() const { return nullptr; }
@@ -146,7 +151,7 @@ struct StrategyRow {
 
 /// Whether steps of this plan communicate during backward; only then do gradients in pieces pay.
 inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
-  return row.overlaps && plan.overlap && plan.mesh.dp > 1;
+  return row.overlaps && plan.overlap && plan.mesh.dp > 1 && plan.virtual_shards == 0;
 }
 
 const std::vector<StrategyRow>& strategy_table();

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/shares.h"
 #include "base/stages.h"
-#include "parallel/shares.h"
 
 namespace amdahl {
 namespace {
