@@ -54,7 +54,11 @@ class CpuOptimizerOps final : public OptimizerOps {
       if (!skips(a.factors)) kernels_.sgd_step(a);
     });
   }
-  bool sums_changes() const override { return true; }
+  void sum_bits(Stream& stream, const float* values, int64_t n, uint32_t* sum) override {
+    as_cpu(stream).enqueue([=] {
+      for (int64_t i = 0; i < n; ++i) *sum += std::bit_cast<uint32_t>(values[i]);
+    });
+  }
   void set_rate(Stream& stream, const SetRate& a) override {
     as_cpu(stream).enqueue([a] { *a.rate = rate_of_step(a.plan, a.base, *a.step); });
   }

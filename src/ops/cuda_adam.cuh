@@ -15,6 +15,7 @@ struct AdamParameters {
   float weight_decay;
   const uint8_t* decays;
   int64_t first;
+  uint32_t* changes;
 };
 
 inline AdamParameters adam_parameters(const AdamStep& a) {
@@ -28,7 +29,8 @@ inline AdamParameters adam_parameters(const AdamStep& a) {
           a.factors,
           a.weight_decay,
           a.decays,
-          a.first};
+          a.first,
+          a.changes.sums};
 }
 
 struct AdamRule {
@@ -63,5 +65,20 @@ struct AdamRule {
     (*this)(w.w, g.w, m.w, v.w, keep);
   }
 };
+
+/// The sum of the bits of `value`'s floats.
+__device__ __forceinline__ uint32_t bits_of(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ uint32_t bits_of(const float4& value) {
+  return bits_of(value.x) + bits_of(value.y) + bits_of(value.z) + bits_of(value.w);
+}
+
+/// Applies the rule and adds what it changes to `changes` (ChangeSums).
+template <class Values>
+__device__ __forceinline__ void step_and_count(const AdamRule& rule, Values& w, const Values& g, Values& m, Values& v,
+                                               float keep, uint32_t (&changes)[3]) {
+  changes[0] -= bits_of(w), changes[1] -= bits_of(m), changes[2] -= bits_of(v);
+  rule(w, g, m, v, keep);
+  changes[0] += bits_of(w), changes[1] += bits_of(m), changes[2] += bits_of(v);
+}
 
 }  // namespace amdahl

@@ -43,6 +43,7 @@ void launch_adam(const KernelLaunch& launch, const AdamStep& a);
 void launch_sgd(const KernelLaunch& launch, const SgdStep& a);
 void launch_set_rate(const KernelLaunch& launch, const SetRate& a);
 void launch_sum_of_squares(const KernelLaunch& launch, const SumOfSquares& a);
+void launch_sum_bits(const KernelLaunch& launch, const float* values, int64_t n, uint32_t* sum);
 void launch_clip_scale(const KernelLaunch& launch, const ClipScale& a);
 void launch_sum_arrays(const KernelLaunch& launch, const SumArrays& a);
 void launch_gather_rows(const KernelLaunch& launch, const float* table, const int32_t* indices, float* out,

@@ -25,6 +25,9 @@ class CudaOptimizerOps final : public OptimizerOps {
   void adam_step(Stream& stream, const AdamStep& a) override { launch_adam(context_->begin(stream).launch, a); }
   void sgd_step(Stream& stream, const SgdStep& a) override { launch_sgd(context_->begin(stream).launch, a); }
   void set_rate(Stream& stream, const SetRate& a) override { launch_set_rate(context_->begin(stream).launch, a); }
+  void sum_bits(Stream& stream, const float* values, int64_t n, uint32_t* sum) override {
+    launch_sum_bits(context_->begin(stream).launch, values, n, sum);
+  }
   void sum_of_squares(Stream& stream, const SumOfSquares& a) override {
     launch_sum_of_squares(context_->begin(stream).launch, a);
   }

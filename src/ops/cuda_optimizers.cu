@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(kThreads, 5)
   wait_for_predecessor();
   if (skips(p.factors)) return;
   const AdamRule rule(p);
+  uint32_t changes[3] = {};
   const int64_t first = thread_index(), stride = thread_count();
 #pragma unroll 1
   for (int64_t i = first; i < range.num_vectors; i += stride) {
@@ -28,28 +29,32 @@ __global__ void __launch_bounds__(kThreads, 5)
     float4* vp = reinterpret_cast<float4*>(v + range.head) + i;
     const float4 g4 = *(reinterpret_cast<const float4*>(grads + range.head) + i);
     float4 w4 = *wp, m4 = __ldcs(mp), v4 = __ldcs(vp);
-    rule(w4, g4, m4, v4, rule.keep(p, range.head + 4 * i));
+    step_and_count(rule, w4, g4, m4, v4, rule.keep(p, range.head + 4 * i), changes);
     *wp = w4;
     __stcs(mp, m4), __stcs(vp, v4);
   }
   const int64_t tail = range.head + 4 * range.num_vectors;
   for (int64_t i = first; i < range.head + (range.n - tail); i += stride) {
     const int64_t at = i < range.head ? i : tail + (i - range.head);
-    rule(params[at], grads[at], m[at], v[at], rule.keep(p, at));
+    step_and_count(rule, params[at], grads[at], m[at], v[at], rule.keep(p, at), changes);
   }
+  add_to_sums(p.changes, changes);
 }
 
 __global__ void __launch_bounds__(kThreads, 6)
     sgd_kernel(float* __restrict__ params, const float* __restrict__ grads, float* __restrict__ velocity, Range range,
-               float base_lr, float momentum, StepFactors factors) {
+               float base_lr, float momentum, StepFactors factors, uint32_t* sums) {
   let_successor_start();
   wait_for_predecessor();
   if (skips(factors)) return;
   const float lr = factors.rate ? *factors.rate : base_lr;
   const float scale = factors.grad_scale ? *factors.grad_scale : 1.0f;
-  const auto rule = [=](float& w, float g, float& u) {
+  uint32_t changes[2] = {};
+  const auto rule = [=, &changes](float& w, float g, float& u) {
+    changes[0] -= bits_of(w), changes[1] -= bits_of(u);
     u = momentum * u + scale * g;
     w -= lr * u;
+    changes[0] += bits_of(w), changes[1] += bits_of(u);
   };
   const int64_t first = thread_index(), stride = thread_count();
 #pragma unroll 1
@@ -69,6 +74,13 @@ __global__ void __launch_bounds__(kThreads, 6)
     const int64_t at = i < range.head ? i : tail + (i - range.head);
     rule(params[at], grads[at], velocity[at]);
   }
+  add_to_sums(sums, changes);
+}
+
+__global__ void __launch_bounds__(kThreads) sum_bits_kernel(const float* values, int64_t n, uint32_t* sum) {
+  uint32_t bits[1] = {};
+  for (int64_t i = thread_index(); i < n; i += thread_count()) bits[0] += bits_of(values[i]);
+  add_to_sums(sum, bits);
 }
 
 __global__ void set_rate_kernel(SetRate a) {
@@ -137,7 +149,13 @@ void launch_sgd(const KernelLaunch& launch, const SgdStep& a) {
   if (a.n == 0) return;
   const Range range = split_range(a.n, {a.params, a.grads, a.velocity});
   launch_early(launch, streaming_blocks(launch, work_items(range), 6), kThreads, sgd_kernel, "sgd_kernel", a.params,
-               a.grads, a.velocity, range, a.lr, a.momentum, a.factors);
+               a.grads, a.velocity, range, a.lr, a.momentum, a.factors, a.changes.sums);
+}
+
+void launch_sum_bits(const KernelLaunch& launch, const float* values, int64_t n, uint32_t* sum) {
+  if (n == 0) return;
+  sum_bits_kernel<<<streaming_blocks(launch, n), kThreads, 0, launch.stream>>>(values, n, sum);
+  check_launch(launch, "sum_bits_kernel");
 }
 
 void launch_set_rate(const KernelLaunch& launch, const SetRate& a) {
@@ -156,7 +174,8 @@ void launch_sum_of_squares(const KernelLaunch& launch, const SumOfSquares& a) {
 }
 
 void preload_optimizers(int device_index) {
-  preload(device_index, adam_kernel, sgd_kernel, set_rate_kernel, clip_scale_kernel, sum_of_squares_kernel);
+  preload(device_index, adam_kernel, sgd_kernel, sum_bits_kernel, set_rate_kernel, clip_scale_kernel,
+          sum_of_squares_kernel);
 }
 
 }  // namespace amdahl

@@ -6,6 +6,7 @@
 // the read-only path, because they change between updates.
 #include "ops/cuda_adam.cuh"
 #include "ops/cuda_launch.cuh"
+#include "ops/cuda_reduce.cuh"
 #include "ops/peer_update.h"
 #include "symmetric/cuda_symmetric.cuh"
 #include "symmetric/cuda_team.h"
@@ -45,7 +46,7 @@ __device__ __forceinline__ void add(float4& sum, const float4& term) {
 /// separates the loads and all of them are in flight together.
 template <int kRanks, int kUnroll, bool kPlain>
 __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpdate& u, const AdamRule& rule,
-                                             int64_t first) {
+                                             int64_t first, uint32_t (&changes)[3]) {
   constexpr int kHeld = kRanks > 0 ? kRanks : 1;
   const int num_ranks = kRanks > 0 ? kRanks : p.team.size;
   float4 g[kUnroll][kHeld], m[kUnroll], v[kUnroll], w[kUnroll];
@@ -76,7 +77,7 @@ __device__ __forceinline__ void step_vectors(const PeerLaunch& p, const PeerUpda
     } else {
       __stcg(vector_at(p.grads[p.team.rank], u.begin, i), sum);
     }
-    rule(w[k], sum, m[k], v[k], rule.keep(u.adam, 4 * i));
+    step_and_count(rule, w[k], sum, m[k], v[k], rule.keep(u.adam, 4 * i), changes);
     *vector_at(u.m, 0, i) = m[k];
     *vector_at(u.v, 0, i) = v[k];
 #pragma unroll
@@ -97,13 +98,15 @@ __global__ void __launch_bounds__(kPeerThreads, 1)
   }
   if (u.num_vectors > 0) {
     const AdamRule rule(u.adam);
+    uint32_t changes[3] = {};
     constexpr int64_t kTile = kPeerThreads * kUnroll;
     for (int64_t first = blockIdx.x * kTile; first < u.num_vectors; first += gridDim.x * kTile) {
       if (first >= u.front_vectors && first + kTile <= u.num_vectors)
-        step_vectors<kRanks, kUnroll, true>(p, u, rule, first + threadIdx.x);
+        step_vectors<kRanks, kUnroll, true>(p, u, rule, first + threadIdx.x, changes);
       else
-        step_vectors<kRanks, kUnroll, false>(p, u, rule, first + threadIdx.x);
+        step_vectors<kRanks, kUnroll, false>(p, u, rule, first + threadIdx.x, changes);
     }
+    add_to_sums(u.adam.changes, changes);
   }
 
   __shared__ bool last_block;

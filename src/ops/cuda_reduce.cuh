@@ -36,6 +36,22 @@ __device__ __forceinline__ double block_sum(double value) {
   return total;
 }
 
+/// Adds every thread's values to sums[i], if it is not null. The whole block calls it, once.
+template <int kCount>
+__device__ __forceinline__ void add_to_sums(uint32_t* sums, const uint32_t (&values)[kCount]) {
+  if (!sums) return;
+  __shared__ uint32_t totals[kCount];
+  if (threadIdx.x < kCount) totals[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = 0; i < kCount; ++i) {
+    uint32_t value = values[i];
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+    if (threadIdx.x % kWarp == 0) atomicAdd(&totals[i], value);
+  }
+  __syncthreads();
+  if (threadIdx.x < kCount) atomicAdd(&sums[threadIdx.x], totals[threadIdx.x]);
+}
+
 /// True in every thread of the block that arrives last of `num_blocks` at `counter`; that block then sees what the
 /// others wrote before calling. Leaves the counter at 0 for the next kernel. Call with the whole block.
 __device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned num_blocks) {

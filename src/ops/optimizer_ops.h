@@ -52,8 +52,8 @@ class OptimizerOps {
   virtual void set_rate(Stream& stream, const SetRate& a) = 0;
   virtual void sum_of_squares(Stream& stream, const SumOfSquares& a) = 0;
   virtual void clip_scale(Stream& stream, const ClipScale& a) = 0;
-  /// Whether updates fill ChangeSums.
-  virtual bool sums_changes() const { return false; }
+  /// *sum += the sum of the bits of n values as 32-bit integers: what ChangeSums are compared with.
+  virtual void sum_bits(Stream& stream, const float* values, int64_t n, uint32_t* sum) = 0;
   /// Whether the backend can update parameters in the memory of other ranks.
   virtual bool has_peer_updates() const { return false; }
   /// Makes this rank's updater. Null where the backend has no peer updates.

@@ -19,8 +19,7 @@ class Optimizer : public RangeOptimizer {
   /// Device arrays of state, each with a float for every owned parameter, in the order of the owned ranges. Adam: first
   /// and second moments; SGD: velocities.
   std::vector<float*> state() override = 0;
-  /// From now on updates add to these sums on the device, for the parameters and for each array of state (ChangeSums);
-  /// null where the backend does not.
+  /// From now on updates add to these sums on the device, for the parameters and for each array of state (ChangeSums).
   virtual uint32_t* sum_changes() = 0;
 };
 

@@ -144,9 +144,9 @@ class Trainer {
   std::vector<float> whole_parameters();
   std::vector<NamedArray> buffers();        // Model::buffers of this rank; blocks
   std::vector<NamedArray> whole_buffers();  // of all layers, on rank 0; collective; blocks
-  /// Where ranks hold parts alone (ZeRO), and the backend sums what updates change: Error{check_failed} when this
-  /// rank's part of the parameters or of the optimizer's state changed otherwise since the last call, or since the
-  /// state was set, as memory does that loses a bit. `when` ends the message. Blocks.
+  /// Where ranks hold parts alone (ZeRO): Error{check_failed} when this rank's part of the parameters or of the
+  /// optimizer's state changed otherwise than by updates since the last call, or since the state was set, as memory
+  /// does that loses a bit. `when` ends the message. Blocks.
   void check_own_state(std::string_view when);
   /// On the device: the parameters of owned()'s first range, and the optimizer's arrays of state for owned().
   std::vector<float*> own_arrays();

@@ -147,15 +147,18 @@ std::vector<float> Trainer::gather_state(const float* array) {
 
 /// Of the bits of the owned parameters, then of each array of state.
 std::vector<uint32_t> Trainer::sums_of_own_state() {
-  const auto sum_of = [](const std::vector<float>& values) {
-    uint32_t sum = 0;
-    for (const float value : values) sum += std::bit_cast<uint32_t>(value);
-    return sum;
-  };
-  std::vector<uint32_t> sums(1, 0);
+  const std::vector<float*> arrays = optimizer_->state();
+  std::vector<uint32_t> sums(1 + arrays.size());
+  const size_t bytes = sums.size() * sizeof(uint32_t);
+  const std::unique_ptr<Buffer> buffer = rank_.device.allocate(bytes);
+  auto* const on_device = buffer->as<uint32_t>();
+  OptimizerOps& ops = rank_.ops->optimizer();
+  rank_.device.fill_zero(*compute_, on_device, bytes);
   for (const FloatRange& range : owned())
-    sums[0] += sum_of(read_floats(model_.storage().owned_param(range.begin), range.floats()));
-  for (const float* const array : optimizer_->state()) sums.push_back(sum_of(read_floats(array, floats_in(owned()))));
+    ops.sum_bits(*compute_, model_.storage().owned_param(range.begin), range.floats(), on_device);
+  for (size_t i = 0; i < arrays.size(); ++i) ops.sum_bits(*compute_, arrays[i], floats_in(owned()), on_device + 1 + i);
+  rank_.device.copy_out(*compute_, sums.data(), on_device, bytes);
+  compute_->synchronize(deadline());
   return sums;
 }
 

@@ -54,6 +54,55 @@ TEST(GpuPlansFusedUpdate, GivesTheBitsOfGradientAndUpdateApart) {
   EXPECT_EQ(fused.losses, apart.losses);
 }
 
+/// A bit of what a rank holds alone that changes between two steps is found at the next check, in each array.
+TEST(GpuLostBits, OfPartsThatOneRankHoldsAreFound) {
+  const Availability availability = cuda_availability();
+  if (!availability.ok) GTEST_SKIP() << availability.reason;
+  std::string why;
+  JobDevices job = plan_job_on_gpus(2, true, why);
+  if (job.devices.empty()) GTEST_SKIP() << why;
+  std::mt19937 random(41);
+  for (const char* strategy : {"zero1", "zero2", "zero3"})
+    for (const char* optimizer : {"adam", "sgd"})
+      for (const LaunchMode launch : {LaunchMode::eager, LaunchMode::graph})
+        for (int array = -1; array <= (std::string(optimizer) == "adam" ? 2 : 1); ++array) {  // -1: none
+          ParallelPlan plan = parse_plan(fmt::format("dp2,{}", strategy));
+          plan.global_batch = kPlanRows;
+          TrainerOptions options = plan_options_on_gpus(small_mlp(LossKind::mse), plan, launch);
+          options.hyper.optimizer = optimizer;
+          options.hyper.clip_norm = 0;
+          options.keep_gradients = false;
+          const uint32_t place = random(), bit = random() % 32;
+          bool found = false;
+          const JobData data = random_data(options.model, kPlanRows, 11);
+          on_trainers(job, options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
+            for (int step = 0; step < 5; ++step) {
+              trainer.step(features, targets);
+              trainer.synchronize();
+              if (step != 2 || rank != 1 || array < 0) continue;
+              float* const at = trainer.own_arrays()[static_cast<size_t>(array)] +
+                                place % static_cast<uint32_t>(trainer.owned().front().floats());
+              Device& device = *job.devices[1];
+              uint32_t word = 0;
+              device.copy_out(trainer.compute_stream(), &word, at, sizeof word);
+              trainer.synchronize();
+              word ^= uint32_t{1} << bit;
+              device.copy_in(trainer.compute_stream(), at, &word, sizeof word);
+              trainer.synchronize();
+            }
+            try {
+              trainer.check_own_state("now");
+            } catch (const Error& error) {
+              EXPECT_EQ(error.cause(), Cause::check_failed);
+              EXPECT_EQ(rank, 1) << error.what();
+              found = true;
+            }
+          });
+          EXPECT_EQ(found, array >= 0) << strategy << ' ' << optimizer << " array " << array << ' '
+                                       << to_string(launch);
+        }
+}
+
 /// Also of partitions of one GPU, where there is one.
 TEST(GpuVirtualShards, GiveTheSameBitsOnAnyNumberOfDevices) {
   const Availability availability = cuda_availability();
