@@ -80,12 +80,12 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
                   "`math=bf16`, or a plan without tp and pp");
     model_.scale_gradient(&scale->scale);
   }
+  if (zero_stage(options_.plan.strategy) > 0) changes_ = optimizer_->sum_changes();  // before updates are planned
   RangeOptimizer& optimizer = divided_ ? divided_->shared(*optimizer_) : *optimizer_;
   strategy_ = row_.build({options_.plan, rank_.device, *rank_.ops, model_, optimizer, replicas(), *compute_, *comm_,
                           options_.timeout_seconds, options_.keep_gradients,
                           divided_ ? divided_->shared_table() : FloatRange{}});
   check_plan();
-  if (zero_stage(options_.plan.strategy) > 0) changes_ = optimizer_->sum_changes();
   if (row_.data_on_root) {
     const int64_t rows = data_share(options_.plan, dp_rank()).rows();
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));

@@ -127,10 +127,18 @@ void on_trainers(JobDevices& job, const TrainerOptions& options, const JobData& 
         const auto r = static_cast<size_t>(index);
         RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
         Trainer trainer(rank, options);
-        const RowRange mine = trainer.rows_to_provide();  // a CPU device is host memory
-        const bool provides = mine.rows() > 0;
-        work(trainer, provides ? data.features.data() + mine.begin * options.model.input_width : nullptr,
-             provides ? data.targets.data() + mine.begin * options.model.target_width() : nullptr, index);
+        const RowRange mine = trainer.rows_to_provide();
+        const auto on_device = [&](const std::vector<float>& all, int64_t width) -> std::unique_ptr<Buffer> {
+          if (mine.rows() == 0) return nullptr;
+          const size_t bytes = static_cast<size_t>(mine.rows() * width) * sizeof(float);
+          auto buffer = rank.device.allocate(bytes);
+          rank.device.copy_in(trainer.compute_stream(), buffer->data(), all.data() + mine.begin * width, bytes);
+          return buffer;
+        };
+        const auto features = on_device(data.features, options.model.input_width);
+        const auto targets = on_device(data.targets, options.model.target_width());
+        trainer.synchronize();
+        work(trainer, features ? features->as<float>() : nullptr, targets ? targets->as<float>() : nullptr, index);
       },
       [&](const Error& cause) {
         for (auto& communicator : job.communicators) communicator->abort(cause);
