@@ -21,6 +21,9 @@
 
 namespace amdahl {
 
+/// Bytes of so many floats.
+inline size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
 class Device;
 
 /// A mark in a stream. Recording again replaces the mark. Must not outlive its Device.

@@ -7,12 +7,6 @@
 #include "model/dense_layer.h"
 
 namespace amdahl {
-namespace {
-
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
-}  // namespace
-
 Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions& options)
     : spec_(spec),
       storage_(options.storage

@@ -40,6 +40,10 @@ std::string remedies(const TrainerOptions& options, BackendKind backend, const M
 
 }  // namespace
 
+bool has_unaligned_images(const ModelSpec& model) {
+  return model.input_shape.size() == 3 && model.input_width % 4 != 0;
+}
+
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, MathMode math) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
@@ -63,6 +67,7 @@ MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, M
   }
   parts.workspace += plan_memory(options.plan, model, setting).workspace;
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
+  if (has_unaligned_images(model)) parts.data += rows * model.input_width * kF32;
   return parts;
 }
 

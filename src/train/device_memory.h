@@ -18,6 +18,9 @@ struct MemoryParts {
   int64_t total() const { return parameters + gradients + optimizer + activations + workspace + data; }
 };
 
+/// Whether rows are images that do not all begin at multiples of 16 bytes, as cuDNN's convolutions read them.
+bool has_unaligned_images(const ModelSpec& model);
+
 /// The memory of a Trainer with these options on its first rank, which has the most. `data` is what it gets from rank 0
 /// each step; callers add what they hold themselves.
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, MathMode math);

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "device/profiler_ranges.h"
+#include "train/device_memory.h"
 
 namespace amdahl {
 namespace {
@@ -20,8 +19,6 @@ int64_t piece_bytes(const ParallelPlan& plan, const StrategyRow& row) {
 std::string kind_text(const ModelSpec& model, size_t layer) {
   return model.is_mlp() ? std::string() : fmt::format(" {}", row_of(model.layers[layer].kind).name);
 }
-
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 /// What data-parallel ranks divide of parameters and gradients.
 DataShards shards_of(const ParallelPlan& plan, int dp_rank) {
@@ -91,7 +88,22 @@ Trainer::Trainer(const RankContext& rank, const TrainerOptions& options)
     staged_features_ = rank_.device.allocate(float_bytes(rows * options_.model.input_width));
     staged_targets_ = rank_.device.allocate(float_bytes(rows * options_.model.target_width()));
   }
+  if (has_unaligned_images(options_.model))
+    aligned_features_ = rank_.device.allocate(
+        float_bytes(most_micro_batch_rows(options_.plan, row_.full_batch_everywhere) * options_.model.input_width));
   reset();
+}
+
+/// Launch mode, math and shares that this plan's steps do not have.
+void Trainer::check_plan() const {
+  const ParallelPlan& plan = options_.plan;
+  if (options_.launch == LaunchMode::graph && strategy_->period() > 1)
+    throw Error(Cause::usage, "launch mode graph: the steps of this plan are not all alike", "`launch=eager`");
+  if (plan.shares == kAutoShares && plan.mesh.dp > 1)
+    throw Error(Cause::internal, "shares=auto reached a trainer before the speeds of the devices were measured");
+  if (optimizer_->loss_scale() && plan.mesh.dp > 1 && (plan.compress > 0 || plan.local_sgd > 0 || plan.async_steps > 0))
+    throw Error(Cause::usage, "math fp16 scales the loss, and this plan rounds, averages or delays gradients",
+                "`math=bf16`, or a plan without compress, local-sgd and async");
 }
 
 GradientOrder Trainer::choose_order() const {
@@ -140,7 +152,7 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
   for (int64_t micro = 0; micro < count; ++micro) {
     const RowRange rows = micro_batch_rows(plan, row_.full_batch_everywhere, dp_rank(), micro);
     const int64_t skip = rows.begin - first.begin;
-    const BatchView batch{.features = features + skip * options_.model.input_width,
+    const BatchView batch{.features = aligned_rows(features, skip, rows.rows()),
                           .targets = targets + skip * options_.model.target_width(),
                           .rows = rows.rows(),
                           .row_offset = rows.begin,
@@ -157,6 +169,14 @@ void Trainer::enqueue_micro_batches(const float* features, const float* targets,
     model_.backward(*compute_, batch, accumulate, sends ? backward_options(last, stamps) : silent_backward_options());
     if (plan.virtual_shards > 0) strategy_->micro_batch_done(micro);
   }
+}
+
+/// Rows of `features` from `first` on, copied where convolutions could not read them in place.
+const float* Trainer::aligned_rows(const float* features, int64_t first, int64_t rows) {
+  const float* const begin = features + first * options_.model.input_width;
+  if (!aligned_features_ || reinterpret_cast<uintptr_t>(begin) % 16 == 0) return begin;
+  rank_.device.copy_within(*compute_, aligned_features_->data(), begin, float_bytes(rows * options_.model.input_width));
+  return aligned_features_->as<float>();
 }
 
 void Trainer::enqueue_forward(const BatchView& batch, bool accumulate) {
@@ -311,84 +331,9 @@ StampedTimes Trainer::stamped_times(const float* features, const float* targets)
   return times;
 }
 
-int64_t Trainer::evaluated_rows() const {
-  // Ranks that gather parameters for each other run equal numbers of passes.
-  const ParallelPlan& plan = options_.plan;
-  const int64_t share = even_share(plan.global_batch, plan.mesh.dp, plan.mesh.dp - 1).rows();
-  if (shards_parameters()) return even_share(share, static_cast<int>(plan.accumulate), 0).rows();
-  return has_stages() ? divided_->stages()->micro_batch_rows()
-                      : most_micro_batch_rows(plan, row_.full_batch_everywhere);
-}
-
-StepStats Trainer::evaluate(const float* features, const float* targets, int64_t rows) {
-  strategy_->begin_pass(true, nullptr);
-  if (has_stages()) return evaluate_stages(features, targets, rows);
-  StepStats total;
-  const int64_t chunk = evaluated_rows();
-  for (int64_t begin = 0; begin < rows; begin += chunk) {
-    const BatchView batch{.features = features + begin * options_.model.input_width,
-                          .targets = targets + begin * options_.model.target_width(),
-                          .rows = std::min(chunk, rows - begin),
-                          .row_offset = begin,
-                          .global_rows = rows};
-    model_.forward(*compute_, batch, false);
-    model_.loss(*compute_, batch, false);
-    const StepStats part = read_stats(model_);
-    total.loss += part.loss;
-    total.correct += part.correct;
-    if (options_.model.loss == LossKind::mse) total.absolute_error += absolute_error(model_, batch);
-  }
-  return total;
-}
-
-/// The part of the mean absolute error of batch.global_rows rows that these rows contribute. Blocks.
-double Trainer::absolute_error(Model& model, const BatchView& batch) {
-  const int64_t values = batch.rows * options_.model.output_width();
-  std::vector<float> outputs(static_cast<size_t>(values)), targets(outputs.size());
-  rank_.device.copy_out(*compute_, outputs.data(), model.outputs(), float_bytes(values));
-  rank_.device.copy_out(*compute_, targets.data(), batch.targets, float_bytes(values));
-  compute_->synchronize(deadline());
-  double sum = 0;
-  for (size_t i = 0; i < outputs.size(); ++i) sum += std::abs(double{outputs[i]} - double{targets[i]});
-  return sum / static_cast<double>(batch.global_rows * options_.model.output_width());
-}
-
 void Trainer::synchronize() {
   compute_->synchronize(deadline());
   comm_->synchronize(deadline());
-}
-
-StepStats Trainer::read_stats(Model& model) {
-  float host[kLossStats] = {};
-  rank_.device.copy_out(*compute_, host, model.loss_stats(), sizeof(host));
-  compute_->synchronize(deadline());
-  return {host[0], host[1]};
-}
-
-StepStats Trainer::local_stats() {
-  if (!divided_) return read_stats(model_);
-  if (divided_->counts_loss()) return read_stats(*divided_->loss_model());
-  compute_->synchronize(deadline());
-  return {};
-}
-
-StepStats Trainer::sum_over_ranks(const StepStats& local) {
-  if (!divided_ && (rank_.world_size == 1 || row_.full_batch_everywhere || strategy_->has_whole_stats())) return local;
-  return sum_over(rank_.communicator, local);
-}
-
-StepStats Trainer::sum_over(Communicator& ranks, const StepStats& local) {
-  const std::string mine(reinterpret_cast<const char*>(&local), sizeof(local));
-  StepStats total;
-  for (const std::string& bytes : ranks.exchange(mine, deadline())) {
-    StepStats part;
-    if (bytes.size() != sizeof(part)) throw Error(Cause::collective_mismatch, "a rank sent no statistics of a step");
-    std::memcpy(&part, bytes.data(), sizeof(part));
-    total.loss += part.loss;
-    total.correct += part.correct;
-    total.absolute_error += part.absolute_error;
-  }
-  return total;
 }
 
 size_t Trainer::graph_nodes(StepPart part) const {

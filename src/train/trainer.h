@@ -214,6 +214,7 @@ class Trainer {
   void launch(const float* features, const float* targets, LaunchMode mode, StepStamps* stamps);
   void rehearse(const float* features, const float* targets);
   Graph& graph_of(const float* features, const float* targets, StepStamps* stamps, StepPart part = StepPart::full);
+  const float* aligned_rows(const float* features, int64_t first, int64_t rows);
   void enqueue_forward(const BatchView& batch, bool accumulate);
   StepStats read_stats(Model& model);
   StepStats sum_over(Communicator& ranks, const StepStats& local);
@@ -235,6 +236,7 @@ class Trainer {
   GradientOrder order_;
   std::vector<GradientPiece> pieces_;                         // units of computing and sending gradients
   std::unique_ptr<Buffer> staged_features_, staged_targets_;  // dp only
+  std::unique_ptr<Buffer> aligned_features_;                  // of has_unaligned_images
   StepStamps stamps_;
   std::unique_ptr<StageStamps> stage_stamps_;  // of stamped_stages
   bool stamps_stages_ = false;

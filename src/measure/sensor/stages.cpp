@@ -13,8 +13,6 @@ namespace {
 // Of a step's statistics in front of the gradients: the loss, and the correct rows.
 constexpr int64_t kLogFloats = 2;
 
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
 int64_t target_floats(const PipelinePlan& plan) { return plan.job.num_items * plan.model.target_width(); }
 
 SensorJob pool_of(const PipelinePlan& plan) {

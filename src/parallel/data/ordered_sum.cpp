@@ -16,8 +16,6 @@
 namespace amdahl {
 namespace {
 
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
 int64_t slice_floats(const FloatRange& chunk, int ranks) { return (chunk.floats() + ranks - 1) / ranks; }
 
 /// Parts of the gradient that are exchanged one after another. Backward has ended, so layers do not matter.

@@ -43,8 +43,6 @@ Slots assign_slots(const std::vector<Action>& actions, int stage, int num_micro_
   return slots;
 }
 
-size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
-
 }  // namespace
 
 struct StageRunner::Stage {
