@@ -76,7 +76,7 @@ struct PlanOptions {
   int64_t local_sgd = 0;      // steps from one average of the ranks' parameters to the next; 0: gradients are summed
   int64_t compress = 0;       // of the gradients that are sent: a Compression
   int64_t keep_ppm = 10'000;  // of compress=topk: values that are sent, in millionths
-  int64_t async_steps = 0;    // steps that an update may be behind the gradient it uses
+  int64_t async_steps = 0;    // each gradient is applied N steps late, so that its all-reduce has N steps to finish
   int64_t virtual_shards =
       0;  // parts of every batch whose gradients are added in order on any number of devices; 0: none
   int64_t shares = kEqualShares;  // rows of the ranks: equal, by measured speed, or packed weights (pack_shares)
@@ -91,15 +91,15 @@ struct PlanField {
   std::string_view word;  // command-line option: "bucket-mb"; of an option that is on by default, the one to disable it
   std::string_view help;
   std::variant<int64_t PlanOptions::*, bool PlanOptions::*> member;
-  int64_t least = 0, most = 0;   // limits of a number, inclusive
-  int64_t option_unit = 1;       // member value of one unit on the command line: 1 MiB for bucket-mb
-  std::string_view unit_name{};  // of the command-line value: "MiB"
-  std::string_view example{};    // command-line value
-  bool is_axis = true;           // runs that differ in it belong to different cells
-  bool of_several = true;        // has no effect on one device
-  bool is_omitted = false;       // Records lack it where it has its default value: it is younger than some of them
-  std::string_view prefix{};     // in plan texts the value follows it: "m" of "m8"
-  bool is_bare = false;          // in plan texts the choice stands alone: "1f1b"
+  int64_t least = 0, most = 0;              // limits of a number, inclusive
+  int64_t option_unit = 1;                  // member value of one unit on the command line: 1 MiB for bucket-mb
+  std::string_view unit_name{};             // of the command-line value: "MiB"
+  std::string_view example{};               // command-line value
+  bool is_axis = true;                      // runs that differ in it belong to different cells
+  bool of_several = true;                   // has no effect on one device
+  bool is_omitted = false;                  // not written when default, because older records lack the field
+  std::string_view prefix{};                // in plan texts the value follows it: "m" of "m8"
+  bool is_bare = false;                     // in plan texts the choice stands alone: "1f1b"
   std::vector<std::string_view> choices{};  // texts of the values 0, 1, ... in Records, identities and options
   /// Of values with texts of their own; both or neither. `parse` throws Error{usage}.
   std::string (*format)(int64_t value) = nullptr;

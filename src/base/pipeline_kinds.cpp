@@ -48,16 +48,6 @@ const std::vector<ScheduleKind>& schedule_kinds() {
 
 std::string_view to_string(ScheduleKind kind) { return row_of(kind).name; }
 
-ScheduleKind find_schedule_kind(std::string_view name) {
-  std::vector<std::string> names;
-  for (const KindRow& row : kKinds) {
-    if (row.name == name) return row.kind;
-    names.emplace_back(row.name);
-  }
-  throw Error(Cause::usage, fmt::format("unknown pipeline schedule '{}'", printable(name, 40)),
-              choices_hint(name, names));
-}
-
 Feasibility schedule_feasible(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks) {
   const KindRow& row = row_of(kind);
   if (num_ranks < 1) return {false, fmt::format("{} ranks are no pipeline; the fewest are 1", num_ranks)};

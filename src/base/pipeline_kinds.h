@@ -24,9 +24,6 @@ const std::vector<ScheduleKind>& schedule_kinds();
 /// "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v".
 std::string_view to_string(ScheduleKind kind);
 
-/// The kind of that name. Error{usage} with the nearest name and the list.
-ScheduleKind find_schedule_kind(std::string_view name);
-
 /// Whether the kind is defined for these numbers. If not, the reason names the nearest numbers that are feasible.
 ///
 /// `chunks` is the number of stages that every rank holds: 1 for gpipe, 1f1b and zb-h1, at least 2 for interleaved

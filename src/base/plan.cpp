@@ -170,7 +170,7 @@ const std::vector<PlanField>& plan_fields() {
            }},
       {.name = "async_steps",
        .word = "async",
-       .help = "Steps that an update may be behind the gradient it uses, so that communication has as long to finish",
+       .help = "Apply each gradient N steps late, so that its all-reduce has N steps to finish",
        .member = &PlanOptions::async_steps,
        .most = 64,
        .is_omitted = true,

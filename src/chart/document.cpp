@@ -120,8 +120,6 @@ std::string dumped(const ordered_json& document) {
 
 }  // namespace
 
-std::string chart_config_json(Scheme scheme) { return dumped(config_of(scheme)); }
-
 std::string chart_document(const Chart& chart, Scheme scheme) {
   ordered_json spec = spec_json(chart);
   ordered_json rows = ordered_json::array();

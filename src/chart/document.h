@@ -10,11 +10,9 @@ namespace amdahl {
 
 enum class Scheme { light, dark };
 
-/// The Vega-Lite configuration of every chart: colours, fonts and lines. Styles that specifications may use: "limit"
-/// (upper bound, dashed), "limit-label", "interval", "mark-label", "marker" (a position on an axis, dotted).
-std::string chart_config_json(Scheme scheme);
-
-/// A self-contained document with data and configuration, for renderers of single files.
+/// A self-contained document with data and configuration (colours, fonts and lines), for renderers of single files.
+/// Styles that specifications may use: "limit" (upper bound, dashed), "limit-label", "interval", "mark-label", "marker"
+/// (a position on an axis, dotted).
 std::string chart_document(const Chart& chart, Scheme scheme);
 
 /// {"config": {"light", "dark"}, "charts": [{"id", "origin", "least_width", "spec", "columns": [{"name", "title"}],

@@ -139,7 +139,7 @@ Command define_onesided(CLI::App& app) {
   OneSidedConfig& config = parsed->args.config;
   CLI::App* sub = app.add_subcommand("onesided", "Put, get, signals and atomics against messages and collectives");
   sub->footer(
-      "examples:\n  amdahl onesided --max-bytes 1M --table onesided.json\n  amdahl train --model small --devices 2 "
+      "examples:\n  amdahl onesided --max-bytes 1M --table onesided.json\n  amdahl train --model medium --devices 2 "
       "--backend cpu --comm symmetric --comm-table onesided.json\n  amdahl onesided --partitions 4 --operations "
       "put_signal");
   sub->add_option("--operations", parsed->operations, "Of put, get, put_signal and others, or all")

@@ -98,7 +98,7 @@ void add_plan_options(CLI::App* app, PlanOptions& options) {
                       choices_hint(text, {field.choices.begin(), field.choices.end()}));
         value = found - field.choices.begin();
       };
-      app->add_option_function<std::string>(name, choose, help)->default_str(std::string(field.choices[0]));
+      app->add_option_function<std::string>(name, choose, help)->default_str(text_of(field, options));
       offer(app, name, {field.choices.begin(), field.choices.end()});
       continue;
     }

@@ -268,11 +268,6 @@ StreamWatches& watches_of(Device& device) {
   return cuda->watches();
 }
 
-std::string cuda_driver_version() {
-  const std::shared_ptr<Nvml> nvml = Nvml::open();
-  return nvml ? nvml->driver_version() : std::string();
-}
-
 std::string cuda_runtime_version() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) != cudaSuccess) return {};

@@ -44,8 +44,7 @@ cudaStream_t as_cuda(Stream& stream);
 StreamWatches& watches_of(Device& device);
 bool is_capturing(Stream& stream);
 
-/// Versions for MachineSpec; empty when unavailable.
-std::string cuda_driver_version();   // "580.159.04", by NVML
-std::string cuda_runtime_version();  // "13.0"
+/// "13.0", for MachineSpec; empty when unavailable.
+std::string cuda_runtime_version();
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Model: a chain of layers, or a contiguous part of one, on ONE device. It does not know of other devices; parallelism
+// Model: a chain of layers, or a contiguous part of one, on ONE device. It sends nothing to other devices; parallelism
 // wraps it.
 #pragma once
 

@@ -16,12 +16,6 @@ __device__ __forceinline__ float warp_sum(float value) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   return value;
 }
-__device__ __forceinline__ float warp_max(float value) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  return value;
-}
-
 /// Sum of `value` over a block of kThreads threads, valid on thread 0.
 template <int kThreads>
 __device__ __forceinline__ double block_sum(double value) {

@@ -17,11 +17,6 @@ double ramp_us(double bytes, const Rates& rates) {
   return rates.ramp_us * bytes / (bytes + kRampBytes);
 }
 
-double half_all_reduce_us(double bytes, int devices, double alpha_us, double gbps) {
-  if (devices < 2) return 0;
-  return alpha_us + (devices - 1.0) / devices * bytes / (gbps * kBytesPerUsOfGbps);
-}
-
 double transfer_us(double bytes, double alpha_us, double gbps) { return alpha_us + bytes / (gbps * kBytesPerUsOfGbps); }
 
 }  // namespace amdahl

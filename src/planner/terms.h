@@ -58,8 +58,6 @@ double all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
 /// What an all-reduce of so many bytes takes more: libraries begin with small messages, which have a lower latency and
 /// a lower rate. ramp x bytes / (bytes + 4 MB).
 double ramp_us(double bytes, const Rates& rates);
-/// Half of that: reduce-scatter or all-gather of `bytes` in total.
-double half_all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
 /// alpha + bytes / rate.
 double transfer_us(double bytes, double alpha_us, double gbps);
 

@@ -37,9 +37,6 @@ std::string record_to_json(const Record& record);
 std::string records_to_json(const std::vector<Record>& records);
 Record record_from_json(std::string_view text, std::string_view origin);
 
-std::string provenance_to_json(const Provenance& provenance);
-Provenance provenance_from_json(std::string_view text, std::string_view origin);
-
 std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
 /// {"version": 1, "machine": {...}, "records": [...]}.
@@ -55,7 +52,6 @@ std::string backends_to_json(const std::vector<BackendStatus>& backends);
 /// The JSON output of `amdahl info`.
 std::string info_to_json(const std::string& version, const std::string& commit, const MachineSpec& machine,
                          const std::vector<BackendStatus>& backends);
-std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin);
 
 /// Format: docs/schema/summary.schema.json. Reading throws Error{store_corrupt} or Error{version_refused}.
 std::string summary_to_json(const StudySummary& summary);

@@ -204,19 +204,4 @@ std::string links_to_json(const MachineSpec& machine, const std::vector<Record>&
   return dump(object, 2);
 }
 
-std::vector<BackendStatus> backends_from_json(std::string_view text, std::string_view origin) {
-  const json document = parse_document(text, origin, Cause::store_corrupt);
-  const Fields fields(document, std::string(origin), "", Cause::store_corrupt);
-  fields.require_version();
-  std::vector<BackendStatus> backends;
-  const json& array = fields.array("backends");
-  for (size_t i = 0; i < array.size(); ++i) {
-    const Fields f = fields.element(array, "backends", i);
-    backends.push_back({f.text("name"),
-                        {f.boolean("ok"), f.text_or("reason", ""), f.text_or("remedy", "")},
-                        f.text_or("version", "")});
-  }
-  return backends;
-}
-
 }  // namespace amdahl

@@ -167,11 +167,4 @@ std::string records_to_json(const std::vector<Record>& records) {
   return dump({{"version", kSchemaVersion}, {"records", array}}, 2);
 }
 
-std::string provenance_to_json(const Provenance& provenance) { return dump(provenance_json(provenance), -1); }
-
-Provenance provenance_from_json(std::string_view text, std::string_view origin) {
-  const json document = parse_document(text, origin, Cause::store_corrupt);
-  return read_provenance(Fields(document, std::string(origin), "", Cause::store_corrupt));
-}
-
 }  // namespace amdahl

@@ -48,9 +48,4 @@ Trend trend_of(std::span<const double> block_times) {
   return trend;
 }
 
-bool warmed_up(std::span<const double> block_times) {
-  const size_t window = static_cast<size_t>(kTrendBlocks);
-  return block_times.size() >= window && !trend_of(block_times.last(window)).trending;
-}
-
 }  // namespace amdahl

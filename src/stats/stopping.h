@@ -34,7 +34,4 @@ inline constexpr double kDriftTolerance = 0.005;  // a significant drift below 0
 
 /// Whether the last blocks still get faster or slower: p < 0.05 and |drift| > 0.5 %.
 Trend trend_of(std::span<const double> block_times);
-/// True once there are at least kTrendBlocks blocks and the last kTrendBlocks of them show no trend.
-bool warmed_up(std::span<const double> block_times);
-
 }  // namespace amdahl

@@ -18,7 +18,6 @@
 #include "files/safetensors.h"
 #include "files/token_file.h"
 #include "files/whole_file.h"
-#include "parallel/pipeline/simulate.h"
 #include "spec/doctor_file.h"
 #include "spec/gpu_kind_toml.h"
 #include "spec/json.h"
@@ -133,15 +132,6 @@ void parse_npz(std::string_view bytes) {
   }
 }
 
-/// What is read and complete is simulated, too.
-void parse_pipeline(std::string_view bytes) {
-  const auto read = [](std::string_view text, std::string_view) { return schedule_from_csv(text, ScheduleKind::zb_v); };
-  const PipelineSchedule schedule = read(bytes, "input");
-  expect_round_trip(schedule_to_csv(schedule), schedule_to_csv, read);
-  check_schedule(schedule);
-  simulate(schedule, {std::vector<StageTimes>(static_cast<size_t>(schedule.num_stages), {1, 1, 1}), 1});
-}
-
 void parse_tokens(std::string_view bytes) {
   const TokenFile file = parse_token_file(bytes, "input");
   if (file.header_bytes + file.token_bytes * file.tokens.size() != bytes.size())
@@ -195,7 +185,6 @@ constexpr Target kTargets[] = {
     {"summary", parse_summary},
     {"trace", parse_trace},
     {"doctor", parse_doctor},
-    {"pipeline", parse_pipeline},
     {"tokens", parse_tokens},
     {"safetensors", parse_tensors},
     {"checkpoint", parse_checkpoint_file},

@@ -197,10 +197,11 @@ CellResult LinkBench::run_staged(int source, int destination, const BenchSetting
   const Flow flow{destination, Place::on(source), Place::on(destination), Mover::engine, 1};
   const LinkCell cell{"", "", {flow}, Rate::first};
   CellResult result;
+  // Outlives the streams, which may still copy through it when an error unwinds.
+  StagedCopy staged(end(source), end(destination), cores_of(spec(source).numa_node));
   std::vector<Lane> lanes(1);
   fill(cell, lanes, settings);
   const std::unique_ptr<Stream> from = device(source).make_stream("staging");
-  StagedCopy staged(end(source), end(destination), cores_of(spec(source).numa_node));
   const auto copies = [&](int times) {
     for (int i = 0; i < times; ++i)
       staged.copy(*from, *lanes[0].stream, lanes[0].destination, lanes[0].source, lanes[0].bytes);

@@ -91,9 +91,9 @@ class PairProbe {
   LinkBench& bench_;
   const LinkRun& run_;
   int source_, destination_;
+  std::optional<StagedCopy> staged_;  // outlives the streams, which may still copy through it when an error unwinds
   std::unique_ptr<Stream> from_, to_;
   char *source_data_, *data_;
-  std::optional<StagedCopy> staged_;
 };
 
 /// Copies in both directions between two devices, enqueued again before each transfer that they disturb.

@@ -52,15 +52,6 @@ PipelineSchedule make_schedule(ScheduleKind kind, int num_ranks, int num_micro_b
 /// between ranks are found by `simulate`.
 void check_schedule(const PipelineSchedule& schedule);
 
-/// One line per action under the header "rank,index,action,stage,micro_batch"; index counts the actions of its rank.
-std::string schedule_to_csv(const PipelineSchedule& schedule);
-
-/// Reads what `schedule_to_csv` writes; lines of different ranks may be mixed, "\r\n" ends a line too. The text does
-/// not hold the kind, so that schedules made elsewhere can be read; ranks, stages and micro-batches are counted from
-/// it. Error{data_corrupt} names the line, the defect and what is expected. `check_schedule` checks that the actions
-/// are a complete schedule; this does not.
-PipelineSchedule schedule_from_csv(std::string_view text, ScheduleKind kind);
-
 /// The largest number of activations that the rank holds at once. An activation is of one micro-batch in one stage, and
 /// is held from the start of its forward to the end of the last part of its backward; a delayed weight gradient keeps
 /// it until then. With `chunks` stages per rank, one activation is 1/chunks of that of the rank's whole part of the

@@ -118,14 +118,6 @@ TEST(JsonProperties, RecordsComeBackBitByBit) {
   }
 }
 
-TEST(JsonProperties, ProvenanceComesBack) {
-  Random random(102);
-  for (int trial = 0; trial < 300; ++trial) {
-    const Provenance provenance = odd_provenance(random);
-    EXPECT_EQ(provenance_from_json(provenance_to_json(provenance), "p"), provenance);
-  }
-}
-
 // Every document with a byte changed, removed or doubled is read or refused; never is there another kind of end.
 template <class Read>
 void expect_read_or_refused(const std::string& text, Random& random, const Read& read, int trials) {

@@ -95,13 +95,6 @@ TEST(PipelineSchedule, SmallOnesAreThoseOfThePapers) {
   EXPECT_EQ(make_schedule(ScheduleKind::interleaved, 3, 3, 2).rank_of_stage, (std::vector<int>{0, 1, 2, 0, 1, 2}));
 }
 
-TEST(PipelineSchedule, NamesAreFoundAndUnknownOnesGetTheNearest) {
-  for (const ScheduleKind kind : schedule_kinds()) EXPECT_EQ(find_schedule_kind(to_string(kind)), kind);
-  const Error error = error_of([] { find_schedule_kind("zbv"); });
-  EXPECT_EQ(error.cause(), Cause::usage);
-  EXPECT_EQ(error.remedy(), "zb-v? or one of gpipe, 1f1b, interleaved, zb-h1, zb-v");
-}
-
 TEST(PipelineSchedule, WhatIsNotFeasibleNamesTheNearestThatIs) {
   const auto reason = [](ScheduleKind kind, int ranks, int micro_batches, int chunks) {
     const Feasibility feasible = schedule_feasible(kind, ranks, micro_batches, chunks);
@@ -185,68 +178,6 @@ TEST(PipelineSchedule, NeighbouringStagesOfOneRankHaveAnOrder) {
   v = make_schedule(ScheduleKind::zb_v, 1, 1, 2);
   std::swap(v.actions[0][2], v.actions[0][4]);
   expect_violation(v, "backward-input of stage 0, micro-batch 0 comes before backward-input of stage 1, micro-batch 0");
-}
-
-TEST(PipelineSchedule, CsvRoundTrip) {
-  for_each_size([](const Size& size) {
-    if (size.micro_batches > 8 || size.ranks > 8) return;
-    const PipelineSchedule schedule = make(size);
-    const std::string csv = schedule_to_csv(schedule);
-    ASSERT_EQ(schedule_from_csv(csv, size.kind), schedule) << name_of(size);
-    ASSERT_EQ(schedule_to_csv(schedule_from_csv(csv, size.kind)), csv);
-  });
-  EXPECT_EQ(schedule_to_csv(make_schedule(ScheduleKind::one_f_one_b, 1, 1)),
-            "rank,index,action,stage,micro_batch\n0,0,forward,0,0\n0,1,backward,0,0\n");
-  const PipelineSchedule windows = schedule_from_csv(
-      "rank,index,action,stage,micro_batch\r\n0,0,forward,0,0\r\n0,1,backward,0,0", ScheduleKind::one_f_one_b);
-  EXPECT_EQ(windows, make_schedule(ScheduleKind::one_f_one_b, 1, 1));
-}
-
-TEST(PipelineSchedule, MalformedCsvNamesLineAndRemedy) {
-  const auto expect_refused = [](const std::string& text, const std::string& words) {
-    const Error error = error_of([&] { schedule_from_csv(text, ScheduleKind::gpipe); });
-    EXPECT_EQ(error.cause(), Cause::data_corrupt) << error.line();
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.line();
-    EXPECT_FALSE(error.remedy().empty());
-  };
-  const std::string start = "rank,index,action,stage,micro_batch\n0,0,forward,0,0\n";
-  expect_refused("", "line 1: '' is not the header");
-  expect_refused("rank,stage\n0,0\n", "line 1: 'rank,stage' is not the header");
-  expect_refused("rank,index,action,stage,micro_batch\n", "line 1: there is no action behind the header");
-  expect_refused(start + "0,1,backward,0\n", "line 3: 4 fields, where there are 5 columns");
-  expect_refused(start + "0,1,backward,0,0,\n", "line 3: 6 fields");
-  expect_refused(start + "\n0,1,backward,0,0\n", "line 3: 0 fields");
-  expect_refused(start + "0,1,sideways,0,0\n", "line 3: action 'sideways' is unknown");
-  expect_refused(start + "0,1,backward,x,0\n", "line 3: stage 'x' is not a number from 0 up");
-  expect_refused(start + "0,1,backward,0,\n", "line 3: micro_batch '' is not a number from 0 up");
-  expect_refused(start + "-1,1,backward,0,0\n", "line 3: rank '-1' is not a number from 0 up");
-  expect_refused(start + "0, 1,backward,0,0\n", "line 3: index ' 1' is not a number from 0 up");
-  expect_refused(start + "0,1,backward,99999999999,0\n", "line 3: stage '99999999999' is not a number");
-  expect_refused(start + "2000000000,0,backward,0,0\n", "line 3: rank 2000000000 in a text of 4 lines");
-  expect_refused(start + "0,2,backward,0,0\n", "line 3: index 2 of rank 0, where 1 is next");
-  expect_refused(start + "0,0,backward,0,0\n", "line 3: index 0 of rank 0, where 1 is next");
-  expect_refused(start + "1,0,backward,0,0\n", "line 3: stage 0 is on rank 1, but on rank 0 before");
-  expect_refused(start + "2,0,forward,1,0\n", "line 3: the text ends without an action of rank 1");
-  expect_refused(start + "0,1,forward,2,0\n", "line 3: the text ends without an action of stage 1");
-}
-
-TEST(PipelineSchedule, DamagedCsvIsRefusedOrChecked) {
-  const std::string good = schedule_to_csv(make_schedule(ScheduleKind::zb_v, 2, 3, 2));
-  std::mt19937 random(11);
-  int refused = 0, violated = 0;
-  for (int trial = 0; trial < 3000; ++trial) {
-    std::string text = good;
-    for (int change = 0; change < 1 + trial % 3; ++change)
-      text[random() % text.size()] = "0123456789,\n-wx\0"[random() % 16];
-    try {
-      check_schedule(schedule_from_csv(text, ScheduleKind::zb_v));
-    } catch (const Error& error) {
-      ASSERT_TRUE(error.cause() == Cause::data_corrupt || error.cause() == Cause::check_failed) << error.line();
-      ++(error.cause() == Cause::data_corrupt ? refused : violated);
-    }
-  }
-  EXPECT_GT(refused, 1000);
-  EXPECT_GT(violated, 10);
 }
 
 TEST(PipelineSchedule, PeakOfARankThatDoesNotExistIsRefused) {

@@ -85,7 +85,6 @@ TEST(PlannerTerms, CollectivesAreLatencyAndBytes) {
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 1, 10, 100), 0);
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 2, 10, 100), 20);
   EXPECT_DOUBLE_EQ(all_reduce_us(1e6, 4, 10, 100), 25);
-  EXPECT_DOUBLE_EQ(half_all_reduce_us(1e6, 4, 10, 100), 17.5);
   Rates rates = simple_rates();
   EXPECT_DOUBLE_EQ(ramp_us(4e6, rates), 0);
   rates.ramp_us = 10;
