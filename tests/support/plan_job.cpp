@@ -126,19 +126,22 @@ void on_trainers(JobDevices& job, const TrainerOptions& options, const JobData& 
       [&](int index) {
         const auto r = static_cast<size_t>(index);
         RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        std::unique_ptr<Buffer> copies[2];  // of features and targets
         Trainer trainer(rank, options);
         const RowRange mine = trainer.rows_to_provide();
-        const auto on_device = [&](const std::vector<float>& all, int64_t width) -> std::unique_ptr<Buffer> {
-          if (mine.rows() == 0) return nullptr;
-          const size_t bytes = static_cast<size_t>(mine.rows() * width) * sizeof(float);
-          auto buffer = rank.device.allocate(bytes);
-          rank.device.copy_in(trainer.compute_stream(), buffer->data(), all.data() + mine.begin * width, bytes);
-          return buffer;
+        // Of a CPU device the data themselves, behind which a caller finds the other rows; else a copy.
+        const auto rows_of = [&](const std::vector<float>& all, int64_t width,
+                                 std::unique_ptr<Buffer>& copy) -> const float* {
+          const float* const first = mine.rows() > 0 ? all.data() + mine.begin * width : nullptr;
+          if (!first || rank.device.backend() == BackendKind::cpu) return first;
+          copy = rank.device.allocate(float_bytes(mine.rows() * width));
+          rank.device.copy_in(trainer.compute_stream(), copy->data(), first, copy->bytes());
+          return copy->as<float>();
         };
-        const auto features = on_device(data.features, options.model.input_width);
-        const auto targets = on_device(data.targets, options.model.target_width());
+        const float* const features = rows_of(data.features, options.model.input_width, copies[0]);
+        const float* const targets = rows_of(data.targets, options.model.target_width(), copies[1]);
         trainer.synchronize();
-        work(trainer, features ? features->as<float>() : nullptr, targets ? targets->as<float>() : nullptr, index);
+        work(trainer, features, targets, index);
       },
       [&](const Error& cause) {
         for (auto& communicator : job.communicators) communicator->abort(cause);
