@@ -10,7 +10,7 @@ import subprocess
 import harness
 from harness import SOURCE
 
-SECONDS = 1.0  # a wrong use is refused well within; what measures longer is stopped
+SECONDS = 0.4  # a wrong use is refused well within; what measures longer is stopped
 USAGE, INTERRUPTED = 2, 130
 # What the machine of this test and the stand-ins of `prepare` lack.
 LACKING = re.compile("need a CUDA device|CPU devices have none|measured on CPU virtual devices|no record of that cell|judges nothing here"
