@@ -114,7 +114,7 @@ TEST(VirtualShardsTraffic, IsWhatIsDeclared) {
 }
 
 TEST(VirtualShardsRules, RefuseWhatTheyDoNotGoWith) {
-  const ModelSpec& model = small_models().front().spec;
+  const ModelSpec model = small_models().front().spec;
   const auto reason = [&](const char* text, int64_t batch) {
     ParallelPlan plan = parse_plan(text);
     plan.global_batch = batch;
