@@ -89,7 +89,7 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
   const bool halves = plan.compress > 0 && !keeps_feedback(plan);
   if (!replaced.empty() && !halves && (plan.mesh.tp > 1 || plan.mesh.pp > 1))
     return refused(fmt::format("{} does not work with tensor or pipeline parallelism", replaced[0]));
-  if (const Feasibility fits = virtual_shards_fit(plan); !fits.ok) return fits;
+  if (Feasibility fits = virtual_shards_fit(plan); !fits.ok) return fits;
   return shares_fit(plan);
 }
 
