@@ -63,6 +63,8 @@ struct LayerSpec {
   bool last_step_only = false;     // lstm, gru: the output is that of the last step
   int64_t kernel = 3, stride = 1;  // conv, residual_block
   bool tied = false;               // token_head: its weight is the table of the embedding, the first layer
+
+  bool operator==(const LayerSpec&) const = default;
 };
 
 /// A chain of layers.
@@ -92,14 +94,13 @@ struct AMDAHL_API ModelSpec {
 
   /// Trainable parameters, without padding of the vocabulary; a tied weight counts once.
   int64_t num_parameters() const;
-  /// FLOP of forward and backward of one step of `batch` rows: 2 per multiply-add of matrix products and convolutions,
-  /// without the unused input gradient of the first layer.
-  double step_flops(int64_t batch) const;
-  /// Bytes of activations and activation gradients held during one step of `batch` rows in f32.
-  int64_t activation_bytes(int64_t batch, Recompute recompute = Recompute::none) const;
   /// Throws Error{usage} that names the first field out of range, or the first layer whose input does not fit.
   void validate() const;
 };
+
+/// FLOP of forward and backward of one step of `batch` rows: 2 per multiply-add of matrix products, convolutions and
+/// attention (of whole scores, masked or not), without the gradient of the features and without recomputation.
+AMDAHL_API double step_flops(const ModelSpec& model, int64_t batch);
 
 /// The models of the published study, "medium" and "large" as its code defines them (54,403 and 2,021,379 parameters),
 /// "medium-258k" and "large-6.9m" as its text states them (258,432 and 6,885,376); sequence models "lstm", "gru" and

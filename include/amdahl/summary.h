@@ -127,7 +127,7 @@ struct StudyCell {
   std::optional<double> memory_peak_bytes;  // per device, largest over runs
   std::optional<double> memory_modelled_bytes;
   std::optional<double> tokens_per_s;         // mean over runs; of models of tokens
-  std::optional<double> model_flops_per_s;    // mean over runs: ModelSpec::step_flops per second
+  std::optional<double> model_flops_per_s;    // mean over runs: step_flops per second
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
   std::optional<double> loss_last;

@@ -1,5 +1,6 @@
-// The kinds of layers as a table: shapes, parameters, operations and memory of each, as pure functions of its
-// description. Models, layouts, JSON, reports and plans read it; src/model has the code that computes a layer.
+// The kinds of layers as a table: shapes, parameters and FLOP of each, as pure functions of its description. Models,
+// layouts, JSON, reports and plans read it; src/model has the code that computes a layer, from which its memory is
+// recorded (parallel/stage_recording.h).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,6 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
-#include "amdahl/plan.h"
-#include "amdahl/tensor.h"
 
 namespace amdahl {
 
@@ -45,25 +44,6 @@ struct LayerField {
   int64_t least = 0;
 };
 
-/// What the memory of a layer depends on besides its description.
-struct MemoryChoice {
-  Recompute recompute = Recompute::none;
-  DType type = DType::f32;  // what layers convert to before a GEMM: Ops::compute_type
-  // Whether images of `type` come from the layer below, and go to the one above.
-  bool images_below = false, images_above = false;
-  bool gpu = false;  // with what operations on GPUs take while they run
-};
-
-/// Device memory of a layer in bytes, besides its parameters in f32 and their gradients.
-struct LayerMemory {
-  int64_t kept = 0;    // per row of a micro-batch in flight: output, its gradient, and what backward reads
-  int64_t shared = 0;  // per row, of memory that the layers use one after another
-  int64_t fixed = 0;   // independent of the rows: parameters in the compute type, statistics of a normalisation
-};
-
-struct CpuScratch;  // base/cpu_scratch.h
-struct CpuScratchCase;
-
 struct LayerKindRow {
   LayerKind kind;
   std::string_view name;
@@ -75,8 +55,6 @@ struct LayerKindRow {
   std::vector<ParameterSpec> (*parameters)(const LayerSpec& layer, const Shape& input);
   /// FLOP of forward per row: matrix products and convolutions only.
   double (*forward_flops)(const LayerSpec& layer, const Shape& input);
-  LayerMemory (*memory)(const LayerSpec& layer, const Shape& input, const MemoryChoice& choice);
-  CpuScratch (*cpu_scratch)(const LayerSpec& layer, const Shape& input, const CpuScratchCase& choice);
 };
 
 const std::vector<LayerKindRow>& layer_kinds();

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/layer_memory.h"
 
 namespace amdahl {
 namespace {
@@ -164,27 +163,6 @@ int64_t ModelSpec::num_parameters() const {
     for (const ParameterSpec& parameter : parameters_of(layers[i], layer_input_shape(i)))
       total += parameter.num_parameters();
   return total;
-}
-
-double ModelSpec::step_flops(int64_t batch) const {
-  double flops = 0;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const double forward = row_of(layers[i].kind).forward_flops(layers[i], layer_input_shape(i));
-    // Forward, weight gradient, and input gradient above the first layer. Recurrent layers and stacks of convolutions
-    // have input gradients inside even where they come first.
-    const bool inner = layers[i].kind != LayerKind::dense && layers[i].kind != LayerKind::projection;
-    flops += (i == 0 && !inner ? 2 : 3) * forward;
-  }
-  return flops * static_cast<double>(batch);
-}
-
-int64_t ModelSpec::activation_bytes(int64_t batch, Recompute recompute) const {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const LayerMemory memory = memory_of_layer(*this, i, {recompute, DType::f32});
-    bytes += batch * memory.kept + memory.fixed;
-  }
-  return bytes;
 }
 
 void ModelSpec::validate() const {

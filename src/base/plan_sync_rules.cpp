@@ -93,23 +93,22 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
   return shares_fit(plan);
 }
 
-int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats) {
+int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats, int64_t bucket_floats) {
   if (plan.virtual_shards > 0) {  // those of all shards, and of a bucket
     if (plan.mesh.dp == 1) return gradient_floats * kF32Bytes;
-    const int64_t bucket = std::min(plan.bucket_bytes, gradient_floats * kF32Bytes);
-    return most_virtual_shards(plan) * (gradient_floats * kF32Bytes + bucket);
+    return most_virtual_shards(plan) * (gradient_floats + bucket_floats) * kF32Bytes;
   }
   if (plan.mesh.dp == 1 || plan.strategy != "ddp") return 0;
   if (plan.async_steps > 0) return (plan.async_steps + 1) * gradient_floats * kF32Bytes;
   switch (static_cast<Compression>(plan.compress)) {
     case Compression::fp16:
     case Compression::bf16:
-      return gradient_floats * kF32Bytes / 2;
+      return bucket_floats * kF32Bytes / 2;
     case Compression::int8:
       return gradient_floats * kF32Bytes +
-             2 * plan.mesh.dp * int8_message_bytes(int8_chunk(gradient_floats, plan.mesh.dp));
+             2 * plan.mesh.dp * int8_message_bytes(int8_chunk(bucket_floats, plan.mesh.dp));
     case Compression::topk:
-      return gradient_floats * kF32Bytes + (1 + plan.mesh.dp) * topk_message_bytes(gradient_floats, plan.keep_ppm);
+      return gradient_floats * kF32Bytes + (1 + plan.mesh.dp) * topk_message_bytes(bucket_floats, plan.keep_ppm);
     case Compression::none:
       break;
   }

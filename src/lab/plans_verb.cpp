@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "lab/training_setup.h"
 #include "parallel/pipeline/simulate.h"
+#include "parallel/plan_memory.h"
 #include "spec/json.h"
 
 namespace amdahl {

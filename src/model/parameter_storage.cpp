@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace amdahl {
-namespace {
 
 std::vector<UnitSize> sizes_of(const std::vector<ParameterUnit>& units) {
   std::vector<UnitSize> sizes;
@@ -17,6 +16,8 @@ bool has_dense_layers(const ParameterLayout& layout) {
   return std::any_of(layout.layers.begin(), layout.layers.end(),
                      [](const LayerSlice& slice) { return slice.shard.rows() > 0; });
 }
+
+namespace {
 
 std::unique_ptr<Buffer> floats_of(Device& device, int64_t count) {
   return device.allocate(static_cast<size_t>(std::max<int64_t>(1, count)) * sizeof(float));

@@ -25,6 +25,9 @@ struct ParameterUnit {
 
 /// The units of a layout in the order of its floats.
 std::vector<ParameterUnit> units_of(const ParameterLayout& layout, int num_ranks);
+std::vector<UnitSize> sizes_of(const std::vector<ParameterUnit>& units);
+/// Whether some of the layers are dense ones.
+bool has_dense_layers(const ParameterLayout& layout);
 /// The units that a layer reads, as indices into `units`.
 std::vector<size_t> units_of_layer(const ParameterLayout& layout, const std::vector<ParameterUnit>& units,
                                    size_t layer);

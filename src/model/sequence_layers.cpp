@@ -1,7 +1,6 @@
 // Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
 #include <algorithm>
 
-#include "base/layer_memory.h"
 #include "model/coarse_layer.h"
 
 namespace amdahl {
@@ -70,6 +69,9 @@ class EmbeddingLayer final : public CoarseLayer {
   const ParameterView* types() const { return spec().token_types > 0 ? &tensor(spec().positions ? 2 : 1) : nullptr; }
   static const float* value_of(const ParameterView* view) { return view ? view->value : nullptr; }
 };
+
+/// In which a projection computes: products of 16 bits need rows of 16 bytes.
+DType projection_type(const Shape& input, DType type) { return input[1] % 8 == 0 ? type : DType::f32; }
 
 /// [rows, steps, features] -> [rows, steps, units].
 class ProjectionLayer final : public CoarseLayer {

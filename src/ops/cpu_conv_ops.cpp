@@ -1,6 +1,7 @@
 // Convolutions, batch normalisation and pooling on the CPU: convolutions by oneDNN, the others by cpu_conv_kernels.
 #include "ops/cpu_convolutions.h"
 #include "ops/cpu_ops.h"
+#include "ops/cpu_scratch.h"
 
 namespace amdahl {
 namespace {
@@ -52,7 +53,7 @@ class CpuConvOps final : public ConvOps {
  private:
   static BatchNormWork work_of(CpuStream& worker, int64_t channels) {
     const auto count = static_cast<size_t>(channels);
-    auto* sums = static_cast<double*>(worker.scratch(0, count * (2 * sizeof(double) + 3 * sizeof(float))));
+    auto* sums = static_cast<double*>(worker.scratch(0, static_cast<size_t>(normalisation_scratch(channels).block0)));
     return {sums, reinterpret_cast<float*>(sums + 2 * count)};
   }
 

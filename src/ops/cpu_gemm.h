@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/cpu_scratch.h"
 #include "device/cpu_stream.h"
+#include "ops/cpu_scratch.h"
 
 namespace amdahl {
 

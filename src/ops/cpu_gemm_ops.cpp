@@ -30,8 +30,7 @@ class CpuGemmOps final : public GemmOps {
     CpuStream& worker = as_cpu(stream);
     worker.enqueue([this, &worker, a] {
       CpuMatrix w{a.w, a.in};
-      if (a.batch >= kFirstRowsWorthACopy && a.batch <= kLastRowsWorthACopy)
-        w = unaliased(worker, 0, w, a.out, a.in, kAliasingWeights);
+      if (pads_weights(a.batch)) w = unaliased(worker, 0, w, a.out, a.in, kAliasingWeights);
       multiply('N', 'N', a.batch, a.in, a.out, {a.dy, a.out}, w, a.dx, a.in, false);
       kernels_.mask_and_column_sums(a);
     });

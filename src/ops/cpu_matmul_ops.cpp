@@ -80,12 +80,12 @@ class CpuMatMulOps final : public MatMulOps {
 
   // Some columns of all rows, a block of rows after the other.
   void multiply_columns(CpuStream& worker, const MatMul& a, Range columns) {
-    const bool has_pass = a.epilogue == MatMulEpilogue::bias_gelu || a.epilogue == MatMulEpilogue::gelu_gradient;
+    const bool has_pass = has_block(a);
     const int64_t size = rows_of_a_block(columns.count);
     const float* right = static_cast<const float*>(a.b) + columns.first * (a.transpose_b ? a.stride_b : 1);
     CpuMatrix b{right, a.stride_b};
     char op_b = a.transpose_b ? 'T' : 'N';
-    if (a.transpose_b && a.m >= kRowsWorthATranspose) {
+    if (transposes_right(a)) {
       const int64_t stride = columns.count + kPadFloats;
       auto* copy = static_cast<float*>(worker.scratch(1, bytes_of(a.k * stride)));
       kernels_.transpose({right, a.stride_b, copy, stride, columns.count, a.k});

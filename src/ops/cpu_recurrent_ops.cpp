@@ -27,7 +27,6 @@ struct SavedRows {
       : rows(s.steps * s.batch),
         gate_stride(padded_width(num_gates(s.cell) * s.hidden)),
         state_stride(padded_width(s.hidden)) {}
-  int64_t num_floats() const { return rows * (gate_stride + 2 * state_stride); }
   template <class Float>
   Float* h(Float* saved) const {
     return saved + rows * gate_stride;
@@ -37,22 +36,6 @@ struct SavedRows {
     return saved + rows * (gate_stride + state_stride);
   }
   int64_t rows, gate_stride, state_stride;
-};
-
-/// Takes arrays from one block of memory: first without memory, to count, then with it.
-class Carver {
- public:
-  explicit Carver(float* memory = nullptr) : memory_(memory) {}
-  float* take(int64_t floats) {
-    float* start = memory_ ? memory_ + used_ : nullptr;
-    used_ += (floats + 15) / 16 * 16;
-    return start;
-  }
-  int64_t used() const { return used_; }
-
- private:
-  float* memory_;
-  int64_t used_ = 0;
 };
 
 /// Work arrays of type Arrays, which has fill(Carver&, shape), in slot 0 of the stream.
@@ -65,9 +48,6 @@ Arrays work_arrays(CpuStream& worker, const Call& call) {
   arrays.fill(carver, call);
   return arrays;
 }
-
-/// Whether [batch, steps] and [steps, batch] are the same order of rows.
-bool same_order(const RecurrentShape& s) { return s.batch == 1 || s.steps == 1; }
 
 /// x [batch, steps, input] with its rows in the order of the work arrays.
 CpuMatrix time_major(const RecurrentShape& s, const float* x, float* copy, int64_t stride) {
@@ -88,56 +68,10 @@ void transpose_weights(const float* from, int64_t rows, int64_t columns, float* 
         for (int64_t r = r0; r < std::min(r0 + kBlock, rows); ++r) to[c * to_stride + r] = from[r * columns + c];
 }
 
-struct ForwardArrays {
-  void fill(Carver& carver, const RecurrentForward& a) {
-    const RecurrentShape& s = a.shape;
-    const int64_t gates = num_gates(s.cell) * s.hidden;
-    input_stride = padded_width(s.input);
-    weight_stride = padded_width(gates);
-    if (!same_order(s)) x = carver.take(s.steps * s.batch * input_stride);
-    zeros = carver.take(gates);
-    if (s.steps > 1) w_hidden = carver.take(s.hidden * weight_stride);
-    if (s.cell == RecurrentCell::gru) recurrent = carver.take(s.batch * weight_stride);
-  }
-  int64_t input_stride, weight_stride;
-  float* x = nullptr;          // time-major
-  float* zeros;                // a row of gates
-  float* w_hidden = nullptr;   // [hidden, G * hidden]: the product of few rows is 1.7 times faster with it
-  float* recurrent = nullptr;  // GRU: [batch, G * hidden] of one step
-};
-
-struct BackwardArrays {
-  void fill(Carver& carver, const RecurrentBackward& a) {
-    const RecurrentShape& s = a.shape;
-    const int64_t rows = s.steps * s.batch;
-    input_stride = padded_width(s.input);
-    gate_stride = padded_width(4 * s.hidden);  // of GRU: r, z, candidate, n
-    state_stride = padded_width(s.hidden);
-    if (!same_order(s)) x = carver.take(rows * input_stride);
-    if (!same_order(s) && a.dx) dx = carver.take(rows * input_stride);
-    if (s.steps > 1) w_hidden = carver.take(num_gates(s.cell) * s.hidden * state_stride);
-    dgates = carver.take(rows * gate_stride);
-    sums = carver.take(4 * s.hidden);
-    zeros = carver.take(s.hidden);
-    dh = carver.take(s.batch * state_stride);
-    dc = carver.take(s.batch * state_stride);
-  }
-  int64_t input_stride, gate_stride, state_stride;
-  float* x = nullptr;         // time-major
-  float* dx = nullptr;        // time-major
-  float* w_hidden = nullptr;  // with padded rows
-  float* dgates;              // of all steps
-  float* sums;                // of dgates over its rows
-  float* zeros;
-  float *dh, *dc;  // of the step before
-};
-
 class CpuRecurrentOps final : public RecurrentOps {
  public:
   RecurrentShardOps& shards() override { return *shards_; }
-  int64_t saved_bytes(const RecurrentShape& shape) const override {
-    return SavedRows(shape).num_floats() * static_cast<int64_t>(sizeof(float));
-  }
+  int64_t saved_bytes(const RecurrentShape& shape) const override { return cpu_saved_bytes(shape); }
   void recurrent_forward(Stream& stream, const RecurrentForward& a) override {
     require_f32(a.shape.type, "recurrent layers");
     CpuStream& worker = as_cpu(stream);
@@ -151,10 +85,11 @@ class CpuRecurrentOps final : public RecurrentOps {
 
  private:
   void forward(CpuStream& worker, const RecurrentForward& a) const;
-  void forward_step(const RecurrentForward& a, const ForwardArrays& work, float* saved, int64_t t) const;
+  void forward_step(const RecurrentForward& a, const RecurrentForwardArrays& work, float* saved, int64_t t) const;
   void backward(CpuStream& worker, const RecurrentBackward& a) const;
-  void backward_step(const RecurrentBackward& a, const BackwardArrays& work, const float* saved, int64_t t) const;
-  void sum_biases(const RecurrentBackward& a, const BackwardArrays& work) const;
+  void backward_step(const RecurrentBackward& a, const RecurrentBackwardArrays& work, const float* saved,
+                     int64_t t) const;
+  void sum_biases(const RecurrentBackward& a, const RecurrentBackwardArrays& work) const;
 
   const CpuRecurrentKernels& kernels_ = best_recurrent_kernels();
   const CpuKernels& sums_ = best_cpu_kernels();
@@ -165,7 +100,7 @@ void CpuRecurrentOps::forward(CpuStream& worker, const RecurrentForward& a) cons
   const RecurrentShape& s = a.shape;
   const SavedRows rows(s);
   const int64_t gates = num_gates(s.cell) * s.hidden;
-  const auto work = work_arrays<ForwardArrays>(worker, a);
+  const auto work = work_arrays<RecurrentForwardArrays>(worker, a);
   float* saved = static_cast<float*>(a.saved ? a.saved : worker.scratch(1, static_cast<size_t>(saved_bytes(s))));
   std::fill_n(work.zeros, gates, 0.0f);
   if (work.w_hidden) transpose_weights(a.weights.w_hidden, gates, s.hidden, work.w_hidden, work.weight_stride);
@@ -174,7 +109,7 @@ void CpuRecurrentOps::forward(CpuStream& worker, const RecurrentForward& a) cons
   for (int64_t t = 0; t < s.steps; ++t) forward_step(a, work, saved, t);
 }
 
-void CpuRecurrentOps::forward_step(const RecurrentForward& a, const ForwardArrays& work, float* saved,
+void CpuRecurrentOps::forward_step(const RecurrentForward& a, const RecurrentForwardArrays& work, float* saved,
                                    int64_t t) const {
   const RecurrentShape& s = a.shape;
   const SavedRows rows(s);
@@ -205,7 +140,7 @@ void CpuRecurrentOps::forward_step(const RecurrentForward& a, const ForwardArray
       {s.batch, s.hidden, a.weights.b_input, a.weights.b_hidden, gates, recurrent, earlier(h), cell_now, h_now, y});
 }
 
-void CpuRecurrentOps::backward_step(const RecurrentBackward& a, const BackwardArrays& work, const float* saved,
+void CpuRecurrentOps::backward_step(const RecurrentBackward& a, const RecurrentBackwardArrays& work, const float* saved,
                                     int64_t t) const {
   const RecurrentShape& s = a.shape;
   const SavedRows rows(s);
@@ -234,7 +169,7 @@ void CpuRecurrentOps::backward_step(const RecurrentBackward& a, const BackwardAr
              {work.w_hidden, work.state_stride}, work.dh, work.state_stride, !lstm);
 }
 
-void CpuRecurrentOps::sum_biases(const RecurrentBackward& a, const BackwardArrays& work) const {
+void CpuRecurrentOps::sum_biases(const RecurrentBackward& a, const RecurrentBackwardArrays& work) const {
   const RecurrentShape& s = a.shape;
   const int64_t h = s.hidden;
   sums_.column_sums(work.dgates, work.sums, s.steps * s.batch, 4 * h, work.gate_stride, false);
@@ -251,7 +186,7 @@ void CpuRecurrentOps::backward(CpuStream& worker, const RecurrentBackward& a) co
   const RecurrentShape& s = a.shape;
   const SavedRows rows(s);
   const int64_t h = s.hidden, gates = num_gates(s.cell) * h;
-  const auto work = work_arrays<BackwardArrays>(worker, a);
+  const auto work = work_arrays<RecurrentBackwardArrays>(worker, a);
   const auto* saved = static_cast<const float*>(a.saved);
   std::fill_n(work.zeros, h, 0.0f);
   std::fill_n(work.dh, s.batch * work.state_stride, 0.0f);

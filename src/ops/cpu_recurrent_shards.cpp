@@ -21,7 +21,6 @@ struct ShardRows {
         hidden(a.shape.hidden),
         gates(num_gates(a.shape.cell) * a.held),
         data(static_cast<float*>(a.saved)) {}
-  int64_t num_floats() const { return rows * (gates + held + hidden); }
   float* gates_of(int64_t t) const { return data + t * batch * gates; }
   float* cell_of(int64_t t) const { return data + rows * gates + t * batch * held; }
   float* states_of(int64_t t) const { return data + rows * (gates + held) + t * batch * hidden; }
@@ -46,9 +45,7 @@ class CpuRecurrentShards final : public RecurrentShardOps {
   explicit CpuRecurrentShards(const CpuRecurrentKernels& kernels) : kernels_(kernels) {}
 
   bool takes(DType type) const override { return type == DType::f32; }
-  int64_t saved_bytes(const RecurrentShard& a) const override {
-    return ShardRows(a).num_floats() * static_cast<int64_t>(sizeof(float));
-  }
+  int64_t saved_bytes(const RecurrentShard& a) const override { return cpu_saved_bytes(a); }
   void begin(Stream& stream, const RecurrentShard& a) override {
     require_f32(a.shape.type, "recurrent layers");
     as_cpu(stream).enqueue([a] {

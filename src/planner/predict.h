@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "amdahl/plan_prediction.h"
-#include "base/plan_memory.h"
+#include "parallel/plan_memory.h"
 #include "planner/rates.h"
 #include "planner/terms.h"
 #include "planner/workload.h"

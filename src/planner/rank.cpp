@@ -11,8 +11,8 @@
 
 #include "amdahl/units.h"
 #include "base/number_text.h"
-#include "base/plan_memory.h"
 #include "base/plan_rules.h"
+#include "parallel/plan_memory.h"
 #include "planner/predict.h"
 #include "planner/terms.h"
 #include "stats/compare.h"

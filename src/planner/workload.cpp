@@ -221,7 +221,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
   work.weight_share = index == 0 ? 2.0 / 3 : layer.kind == LayerKind::dense ? 1.0 / 3 : 0;
   for (GemmWork& gemm : work.gemms) gemm.splits_sums = gemm.reads_ahead = at.software.splits_sums;
   const bool within = layer.kind != LayerKind::dense && layer.kind != LayerKind::projection &&
-                      layer.kind != LayerKind::embedding;  // as ModelSpec::step_flops
+                      layer.kind != LayerKind::embedding;  // as step_flops
   if (index > 0 || within) return work;
   work.has_input_gradient = false;
   const bool dense = layer.kind == LayerKind::dense;
@@ -356,7 +356,7 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
   set_step(plan, work);
   work.micro_rows = real(most_micro_batch_rows(plan, false));
   work.gradient_bytes = software.gradient_bytes;
-  work.flops = model.step_flops(plan.global_batch);
+  work.flops = step_flops(model, plan.global_batch);
   std::vector<LayerRange> ranges{{}};
   if (plan.mesh.pp > 1) ranges = stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
   const std::vector<TensorRole> roles = tensor_roles(model, ranges);

@@ -6,10 +6,9 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
-#include "base/layer_memory.h"
-#include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
+#include "parallel/plan_memory.h"
 
 namespace amdahl {
 namespace {
@@ -47,27 +46,12 @@ bool has_unaligned_images(const ModelSpec& model) {
 MemoryParts trainer_memory(const TrainerOptions& options, BackendKind backend, MathMode math) {
   const StrategyRow& row = find_strategy(options.plan.strategy);
   const ModelSpec& model = options.model;
-  const MemorySetting setting{num_state_arrays(options.hyper), math, backend == BackendKind::cuda};
-  MemoryParts parts;
-  if (options.plan.mesh.tp > 1 || options.plan.mesh.pp > 1 || zero_stage(options.plan.strategy) >= 2) {
-    const PlanMemory memory = plan_memory(options.plan, model, setting);
-    return {memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.workspace, 0};
-  }
-  const int64_t rows = most_micro_batch_rows(options.plan, row.full_batch_everywhere);
-  const MemoryChoice choice = memory_choice(options.plan, setting);
-  const ParameterLayout layout = make_layout(model);
-  parts.parameters = parts.gradients = layout.num_floats * kF32;
-  parts.gradients += sync_bytes(options.plan, layout.num_floats);
-  for (const FloatRange& range : row.owned(options.plan, layout, 0))
-    parts.optimizer += setting.optimizer_arrays * range.floats() * kF32;
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerMemory memory = memory_of_layer(model, i, choice);
-    parts.activations += rows * memory.kept + memory.fixed;
-    parts.workspace = std::max(parts.workspace, rows * memory.shared);
-  }
-  parts.workspace += plan_memory(options.plan, model, setting).workspace;
+  const PlanMemory memory =
+      plan_memory(options.plan, model, {num_state_arrays(options.hyper), math, backend == BackendKind::cuda});
+  MemoryParts parts{memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.workspace, 0};
   if (row.data_on_root) parts.data = most_data_rows(options.plan) * (model.input_width + model.target_width()) * kF32;
-  if (has_unaligned_images(model)) parts.data += rows * model.input_width * kF32;
+  if (has_unaligned_images(model))
+    parts.data += most_micro_batch_rows(options.plan, row.full_batch_everywhere) * model.input_width * kF32;
   return parts;
 }
 

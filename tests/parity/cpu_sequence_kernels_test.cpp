@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "base/cpu_scratch.h"
+#include "ops/cpu_scratch.h"
 #include "reference_sequence.h"
 #include "special_floats.h"
 

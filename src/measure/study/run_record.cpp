@@ -109,7 +109,7 @@ void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelS
                    {"memory_modelled", "bytes", {static_cast<double>(modelled)}},
                    {"comm_bytes", "bytes", {ranks.front().comm_bytes}}};
   const double seconds = step_us / 1e6;
-  record.series.push_back({"model_flop_rate", "TFLOP/s", {model.step_flops(plan.global_batch) / seconds / 1e12}});
+  record.series.push_back({"model_flop_rate", "TFLOP/s", {step_flops(model, plan.global_batch) / seconds / 1e12}});
   if (model.vocabulary() > 0)
     record.series.push_back(
         {"token_throughput", "tokens/s", {static_cast<double>(plan.global_batch * model.input_width) / seconds}});

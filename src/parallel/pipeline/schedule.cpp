@@ -168,9 +168,42 @@ int peak_activations(const PipelineSchedule& schedule, int rank) {
   int held = 0, most = 0;
   for (const Action& action : schedule.actions[static_cast<size_t>(rank)]) {
     if (action.kind == ActionKind::forward) most = std::max(most, ++held);
-    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) --held;
+    if (ends_backward(action.kind)) --held;
   }
   return most;
+}
+
+StageSlots assign_slots(const PipelineSchedule& schedule, int stage) {
+  StageSlots slots{std::vector<int>(static_cast<size_t>(schedule.num_micro_batches), -1), 0};
+  std::vector<int> free;
+  const auto rank = static_cast<size_t>(schedule.rank_of_stage[static_cast<size_t>(stage)]);
+  for (const Action& action : schedule.actions[rank]) {
+    if (action.stage != stage) continue;
+    int& slot = slots.of_micro_batch[static_cast<size_t>(action.micro_batch)];
+    if (action.kind == ActionKind::forward) {
+      if (free.empty()) free.push_back(slots.count++);
+      slot = free.back();
+      free.pop_back();
+    } else if (ends_backward(action.kind)) {
+      free.push_back(slot);
+    }
+  }
+  return slots;
+}
+
+std::vector<int> slots_of_stages(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks) {
+  std::vector<int> slots;
+  if (chunks == 1) {  // a slot for each activation that the rank holds
+    for (int rank = 0; rank < num_ranks; ++rank)
+      slots.push_back(peak_activations_formula(kind, num_ranks, num_micro_batches, 1, rank));
+    return slots;
+  }
+  // From the steady state on, a micro-batch more takes no slot.
+  constexpr int kSteady = 4;  // micro-batches per rank
+  const PipelineSchedule schedule =
+      make_schedule(kind, num_ranks, std::min(num_micro_batches, kSteady * num_ranks), chunks);
+  for (int stage = 0; stage < schedule.num_stages; ++stage) slots.push_back(assign_slots(schedule, stage).count);
+  return slots;
 }
 
 }  // namespace amdahl

@@ -58,4 +58,18 @@ void check_schedule(const PipelineSchedule& schedule);
 /// model. For schedules that pass `check_schedule`; Error{usage} for a rank that does not exist.
 int peak_activations(const PipelineSchedule& schedule, int rank);
 
+/// Whether the last part of a backward pass ends with it.
+inline bool ends_backward(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
+
+/// The slot of each micro-batch of a stage, which keeps what its backward pass reads, and the number of slots.
+struct StageSlots {
+  std::vector<int> of_micro_batch;
+  int count = 0;
+};
+StageSlots assign_slots(const PipelineSchedule& schedule, int stage);
+/// That number for each stage of make_schedule's schedule.
+std::vector<int> slots_of_stages(ScheduleKind kind, int num_ranks, int num_micro_batches, int chunks);
+
 }  // namespace amdahl

@@ -18,31 +18,6 @@ struct Channel {
   std::unique_ptr<Event> done;  // of a pass
 };
 
-/// The slot of each micro-batch, which keeps the data for its backward pass, and the number of slots needed.
-struct Slots {
-  std::vector<int> of_micro_batch;
-  int count = 0;
-};
-
-bool ends_backward(ActionKind kind) { return kind == ActionKind::backward || kind == ActionKind::backward_weight; }
-
-Slots assign_slots(const std::vector<Action>& actions, int stage, int num_micro_batches) {
-  Slots slots{std::vector<int>(static_cast<size_t>(num_micro_batches), -1), 0};
-  std::vector<int> free;
-  for (const Action& action : actions) {
-    if (action.stage != stage) continue;
-    int& slot = slots.of_micro_batch[static_cast<size_t>(action.micro_batch)];
-    if (action.kind == ActionKind::forward) {
-      if (free.empty()) free.push_back(slots.count++);
-      slot = free.back();
-      free.pop_back();
-    } else if (ends_backward(action.kind)) {
-      free.push_back(slot);
-    }
-  }
-  return slots;
-}
-
 }  // namespace
 
 struct StageRunner::Stage {
@@ -54,7 +29,7 @@ struct StageRunner::Stage {
 
   int number = 0;
   std::unique_ptr<Model> model;
-  Slots slots;
+  StageSlots slots;
   std::vector<std::unique_ptr<Buffer>> inputs;  // by slot; none in the first stage
   std::vector<SlotEvents> events;
   Channel input, output;                    // activations from the stage below, and to the one above
@@ -90,12 +65,11 @@ StageRunner::StageRunner(const ModelSpec& model, const PipelineSchedule& schedul
   if (options_.layers.empty()) options_.layers = balance_stages(layer_flops(spec_), schedule_.num_stages);
   if (options_.all_rows == 0) options_.all_rows = options_.global_batch;
   max_rows_ = even_share(options_.global_batch, schedule_.num_micro_batches, 0).rows();
-  const auto& actions = schedule_.actions[static_cast<size_t>(context_.pipeline.rank())];
   for (int number = 0; number < schedule_.num_stages; ++number) {
     if (schedule_.rank_of_stage[static_cast<size_t>(number)] != context_.pipeline.rank()) continue;
     Stage& stage = *stages_.emplace_back(std::make_unique<Stage>());
     stage.number = number;
-    stage.slots = assign_slots(actions, number, schedule_.num_micro_batches);
+    stage.slots = assign_slots(schedule_, number);
     const LayerRange layers = options_.layers[static_cast<size_t>(number)];
     stage.model = std::make_unique<Model>(spec_, context_.device, context_.ops,
                                           ModelOptions{.max_rows = max_rows_,

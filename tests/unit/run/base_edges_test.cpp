@@ -213,7 +213,7 @@ TEST(ModelSpecProperties, CountsAreThoseOfItsMatrices) {
     }
     EXPECT_NO_THROW(model.validate());
     EXPECT_EQ(model.num_parameters(), parameters);
-    EXPECT_DOUBLE_EQ(model.step_flops(batch), flops);
+    EXPECT_DOUBLE_EQ(step_flops(model, batch), flops);
     EXPECT_EQ(model.output_width(), width);
   }
 }
