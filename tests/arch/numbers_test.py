@@ -138,7 +138,7 @@ def models(root, text):
 
 
 def sentences(root, text):
-    """Numbers of the list below the tables."""
+    """Numbers of the list below the tables; `text` has one blank between words."""
     folder = f"{root}/results/h100/plans"
     weak, transformer = Study(f"{folder}/gpt2-weak-four.jsonl.gz"), Study(f"{folder}/transformer-four.jsonl.gz")
     large, symmetric = Study(f"{folder}/large-6.9m-four.jsonl.gz"), Study(f"{folder}/large-6.9m-four-symmetric.jsonl.gz")
@@ -150,10 +150,10 @@ def sentences(root, text):
     for pattern, expected in (
             (r"two are ([\d.]+)x and four ([\d.]+)x as fast as one \((\d+) and (\d+) %\)",
              [gain[2], gain[4], 50 * gain[2], 25 * gain[4]]),
-            (r"batch 1024 is ([\d.]+)x\s+as fast on four", [transformer.get(1024, 1) / transformer.get(1024, 4, "zero1")]),
+            (r"batch 1024 is ([\d.]+)x as fast on four", [transformer.get(1024, 1) / transformer.get(1024, 4, "zero1")]),
             (r"batch 8192 (\d+) us under ZeRO 1 \(([\d.]+)x; PyTorch's DDP ([\d,]+)\)",
              [large.get(8192, 4, "zero1"), large.get(8192, 1) / large.get(8192, 4, "zero1"), torch[8192]]),
-            (r"gains:\s+(\d+) us, one GPU (\d+) \(([\d.]+)x; PyTorch's DDP ([\d,]+)\)", [tp4, one, one / tp4, torch[64]])):
+            (r"gains: (\d+) us, one GPU (\d+) \(([\d.]+)x; PyTorch's DDP ([\d,]+)\)", [tp4, one, one / tp4, torch[64]])):
         found = re.search(pattern, text)
         problems += differences(pattern, found.groups(), expected) if found else [f"README has nothing like {pattern}"]
     return problems
@@ -170,6 +170,7 @@ def predictions(root, text, readme):
         if abs(next(numbers([row[5]]))[0] - error) > 0.06 + 100 * half / measured:
             problems.append(f"planner.md: {model}, {row[2]}: {row[5]} of {row[3]} and {row[4]}")
     medians = [statistics.median(errors[2] + errors[4]), statistics.median(errors[2]), statistics.median(errors[4])]
+    text = " ".join(text.split())
     shown = re.search(r"Median ([\d.]+) % over the 25 \(bar 5 %\): ([\d.]+) % over the 11 of two GPUs, ([\d.]+) % over the 14",
                       text)
     problems += differences("planner.md, medians", shown.groups(), medians) if shown else ["planner.md has no such medians"]
@@ -184,8 +185,9 @@ def main():
     if not differences("x", ["1.5x"], [1.44]) or differences("x", ["1,043.3 (0.5x)"], [1043.32, 0.52]):
         print("this test does not work")
         return 1
-    problems = training(root, readme) + plans(root, readme) + models(root, readme) + sentences(root, readme)
-    problems += predictions(root, planner, re.sub(r"\s+", " ", readme))
+    words = " ".join(readme.split())
+    problems = training(root, readme) + plans(root, readme) + models(root, readme) + sentences(root, words)
+    problems += predictions(root, planner, words)
     print("\n".join(problems + [f"{len(problems)} problems"]))
     return 1 if problems else 0
 
