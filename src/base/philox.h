@@ -1,5 +1,8 @@
 // Philox4x32-10, a counter-based random number generator (Salmon et al., SC 2011): equal counters give equal numbers on
 // CPU and GPU.
+//
+// The counter is what a number is for (seed, step, layer, row, column), so any split of a batch draws the same numbers.
+// With a sequential generator row r would depend on the rows before it, and processes would exchange data to agree.
 #pragma once
 
 #include <cstdint>

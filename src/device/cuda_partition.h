@@ -1,4 +1,8 @@
 // Partition of a GPU's multiprocessors: a green context of the driver, and its streams.
+//
+// Fewer blocks per launch would emulate no smaller GPU: few blocks saturate memory, and the GPU stayed as fast as a
+// whole one. Partitions made by one split have no multiprocessor in common, so kernels that wait for each other can run
+// beside each other; what a split leaves over cannot be split again.
 #pragma once
 
 #include <cuda.h>

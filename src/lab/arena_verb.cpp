@@ -1,4 +1,8 @@
 // The arena: one sweep over every transport, each in separate processes, one transport after another.
+//
+// NCCL reads its settings once per process, and a transport that hangs or crashes loses only its own rows. NCCL's
+// choices come from a separate run, because logging them takes time in every call. Transports between GPUs and in host
+// memory never share a table: their data are elsewhere, so neither can replace the other.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,9 @@
 // Dynamic loss scaling of fp16 (Micikevicius et al. 2018): the gradient of the loss is multiplied by a scale, so that
 // small gradients are not rounded to zero, and the optimizer divides by it. Where a gradient is not finite the step
 // changes nothing and the scale is halved; after many good steps it is doubled.
+//
+// One sum of squares serves clipping and this check. A pass that looks for non-finite values would read all gradients
+// again and need a collective of its own; a decision on the host would wait in every step and exclude graphs.
 #pragma once
 
 #include <cmath>

@@ -4,7 +4,7 @@ usage: layers_test.py SOURCE_DIR [BINARY_DIR]
 
 Rules: folder may include folder, and within a layer that lists its folders likewise; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
 nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt; SVG is written in *_drawing.cpp
-(docs/decisions/charts.md).
+(docs/report.md).
 Before it judges the tree it plants one breach of each rule in a small copy and checks that it finds every one.
 """
 import os
@@ -166,7 +166,7 @@ def check_tree(root):
         if len(lines) > MAX_LINES:
             problems.append(f"{path}: {len(lines)} lines, more than {MAX_LINES}")
         if not path.endswith("_drawing.cpp") and any('"<svg ' in line for line in lines):
-            problems.append(f"{path}: writes SVG outside of *_drawing.cpp; charts are Vega-Lite (docs/decisions/charts.md)")
+            problems.append(f"{path}: writes SVG outside of *_drawing.cpp; charts are Vega-Lite (docs/report.md)")
         for index, line in enumerate(lines):
             include = INCLUDE.match(line)
             if include:

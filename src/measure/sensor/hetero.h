@@ -1,4 +1,7 @@
 // One job over heterogeneous devices: policies that share its items, beside each other.
+//
+// Every device holds the whole job, and a share is a range of it: a policy can change shares between two calls without
+// moving data, at the price of memory.
 #pragma once
 
 #include <string>
