@@ -7,7 +7,7 @@
 // saved.
 #include <optional>
 
-#include "model/coarse_layer.h"
+#include "model/typed_layer.h"
 
 namespace amdahl {
 namespace {
@@ -65,9 +65,9 @@ struct SavedNorm {
 };
 
 /// What layers made of ConvNorms share.
-class ImageLayer : public CoarseLayer {
+class ImageLayer : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
  protected:
   DType input_type() const { return context().images_below ? type() : DType::f32; }
@@ -167,7 +167,7 @@ class ConvLayer final : public ImageLayer {
     return all;
   }
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     ScratchParts saved(nullptr), scratch(nullptr);
     take_saved(saved, max_rows);
     state.saved.push_back(context().device.allocate(static_cast<size_t>(saved.bytes())));
@@ -245,7 +245,7 @@ class ResidualBlock final : public ImageLayer {
     return all;
   }
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     ScratchParts saved(nullptr), scratch(nullptr);
     take_saved(saved, max_rows);
     state.saved.push_back(context().device.allocate(static_cast<size_t>(saved.bytes())));
@@ -358,9 +358,9 @@ class ResidualBlock final : public ImageLayer {
 };
 
 /// Mean over the pixels of each channel.
-class AveragePoolLayer final : public CoarseLayer {
+class AveragePoolLayer final : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
  protected:
   void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) override {

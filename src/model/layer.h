@@ -91,7 +91,10 @@ class Layer {
   }
 
   virtual void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
-  virtual GradientEpilogue epilogue(const LayerState& state) const = 0;
+  virtual GradientEpilogue epilogue(const LayerState& state) const {
+    (void)state;
+    return {};
+  }
   /// d_input [rows, input width], with the epilogue of the layer below applied.
   virtual void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                               const GradientEpilogue& below, bool accumulate) = 0;
@@ -102,9 +105,13 @@ class Layer {
   /// All gradients; with `d_input` null, those of the parameters only.
   virtual void backward(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
                         float* d_input, const GradientEpilogue& below, bool own_bias, bool accumulate) = 0;
-  /// The weight gradient and its Adam step in one pass, where the backend has that (GemmOps::fuses_update).
+  /// The weight gradient and its Adam step in one pass, of a dense layer where the backend has that
+  /// (GemmOps::fuses_update).
   virtual void backward_update(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state,
-                               const AdamStep& adam) = 0;
+                               const AdamStep& adam) {
+    (void)stream, (void)rows, (void)input, (void)state, (void)adam;
+    throw Error(Cause::internal, "only dense layers update their weights within backward");
+  }
 };
 
 }  // namespace amdahl

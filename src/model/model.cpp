@@ -28,7 +28,7 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
     if (slice.bias >= 0)
       parameters.bias = storage_->layer_param(slice.bias), parameters.d_bias = storage_->layer_grad(slice.bias);
     if (spec_.layers[i].kind != LayerKind::dense)
-      layers_.push_back(make_coarse_layer(coarse_context(i)));
+      layers_.push_back(make_typed_layer(layer_context(i)));
     else if (options_.make_layer)
       layers_.push_back(options_.make_layer(i, parameters));
     else
@@ -67,7 +67,7 @@ int64_t Model::output_floats(int64_t rows) const {
                                  : rows * spec_.layer_output_width(last);
 }
 
-LayerContext Model::coarse_context(size_t index) {
+LayerContext Model::layer_context(size_t index) {
   const LayerSlice& slice = layout().layers[index];
   LayerContext context{spec_.layers[index],
                        index,

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "amdahl/model_spec.h"
-#include "model/coarse_layer.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
 #include "model/parameter_storage.h"
+#include "model/typed_layer.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -137,7 +137,7 @@ class Model {
   bool is_held(size_t layer) const {
     return layer >= layout().range.first && layer < layout().range.last && !layout().layers[layer].is_table_copy;
   }
-  LayerContext coarse_context(size_t index);
+  LayerContext layer_context(size_t index);
   /// Whether tensor-parallel ranks divide the tokens of a layer's output.
   bool divides_tokens_of(size_t layer) const {
     return layer < options_.divided_tokens.size() && options_.divided_tokens[layer];

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-#include "model/coarse_layer.h"
+#include "model/typed_layer.h"
 
 namespace amdahl {
 namespace {
 
-class RecurrentLayer final : public CoarseLayer {
+class RecurrentLayer final : public TypedLayer {
  public:
-  explicit RecurrentLayer(const LayerContext& context) : CoarseLayer(context) {
+  explicit RecurrentLayer(const LayerContext& context) : TypedLayer(context) {
     if (type() == DType::f16)
       throw Error(Cause::usage,
                   fmt::format("layer {} ({}) does not compute in fp16", context.index, row_of(context.spec.kind).name),
@@ -18,7 +18,7 @@ class RecurrentLayer final : public CoarseLayer {
   }
 
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     const int64_t bytes = ops().recurrent().saved_bytes(shape_of(max_rows));
     state.saved.push_back(context().device.allocate(static_cast<size_t>(bytes)));
     return state;
@@ -50,9 +50,9 @@ class RecurrentLayer final : public CoarseLayer {
 
 /// Cells whose units tensor parallelism divides: after each step the ranks gather the states, before each step backward
 /// they sum their parts of the states' gradients.
-class DividedRecurrentLayer final : public CoarseLayer {
+class DividedRecurrentLayer final : public TypedLayer {
  public:
-  explicit DividedRecurrentLayer(const LayerContext& context) : CoarseLayer(context) {
+  explicit DividedRecurrentLayer(const LayerContext& context) : TypedLayer(context) {
     if (!cells().takes(type()))
       throw Error(Cause::usage,
                   fmt::format("layer {} ({}) under tensor parallelism does not compute in {} here", context.index,
@@ -61,7 +61,7 @@ class DividedRecurrentLayer final : public CoarseLayer {
   }
 
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     const int64_t bytes = cells().saved_bytes(shard_of(max_rows, nullptr, nullptr));
     state.saved.push_back(context().device.allocate(static_cast<size_t>(bytes)));
     ScratchParts forward(nullptr), backward(nullptr);

@@ -1,19 +1,19 @@
 // Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
 #include <algorithm>
 
-#include "model/coarse_layer.h"
+#include "model/typed_layer.h"
 
 namespace amdahl {
 namespace {
 
 /// Tokens [rows, steps] -> [rows, steps, units].
-class EmbeddingLayer final : public CoarseLayer {
+class EmbeddingLayer final : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
   LayerState make_state(int64_t max_rows) const override {
     reserve_tokens(output_tokens(max_rows), spec().units);
-    return CoarseLayer::make_state(max_rows);
+    return TypedLayer::make_state(max_rows);
   }
 
  protected:
@@ -74,13 +74,13 @@ class EmbeddingLayer final : public CoarseLayer {
 DType projection_type(const Shape& input, DType type) { return input[1] % 8 == 0 ? type : DType::f32; }
 
 /// [rows, steps, features] -> [rows, steps, units].
-class ProjectionLayer final : public CoarseLayer {
+class ProjectionLayer final : public TypedLayer {
  public:
   explicit ProjectionLayer(const LayerContext& context)
-      : CoarseLayer(context, projection_type(context.input, context.ops.compute_type())) {}
+      : TypedLayer(context, projection_type(context.input, context.ops.compute_type())) {}
 
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     if (!computes_in_f32()) state.saved.push_back(buffer(max_rows * input_width(), type()));
     ScratchParts parts(nullptr);
     parts.floats(output_tokens(max_rows).gathered() * (context().gives_part ? spec().units : 0));
@@ -162,12 +162,12 @@ class ProjectionLayer final : public CoarseLayer {
 };
 
 /// Normalises every step of [rows, steps, units].
-class NormLayer final : public CoarseLayer {
+class NormLayer final : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     for (int i = 0; i < 2; ++i) state.saved.push_back(buffer(input_tokens(max_rows).each(), DType::f32));
     ScratchParts sums(nullptr);
     sums.floats(2 * context().input[1]);
@@ -211,13 +211,13 @@ class NormLayer final : public CoarseLayer {
 };
 
 /// [rows, steps, units] -> [rows, units].
-class PoolLayer final : public CoarseLayer {
+class PoolLayer final : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
   LayerState make_state(int64_t max_rows) const override {
     reserve_tokens(input_tokens(max_rows), context().input[1]);
-    return CoarseLayer::make_state(max_rows);
+    return TypedLayer::make_state(max_rows);
   }
 
  protected:
@@ -240,9 +240,9 @@ class PoolLayer final : public CoarseLayer {
 
 /// [rows, steps, units] -> logits [rows, steps, padded vocabulary] in the compute type. The loss overwrites them with
 /// their gradient, so output and d_output are one buffer.
-class TokenHead final : public CoarseLayer {
+class TokenHead final : public TypedLayer {
  public:
-  using CoarseLayer::CoarseLayer;
+  using TypedLayer::TypedLayer;
 
   LayerState make_state(int64_t max_rows) const override {
     reserve_tokens(input_tokens(max_rows), units());

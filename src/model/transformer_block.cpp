@@ -3,22 +3,22 @@
 //
 // The residual stream and its gradient are f32; GEMMs and attention read and write the compute type.
 #include "model/block_memory.h"
-#include "model/coarse_layer.h"
+#include "model/typed_layer.h"
 
 namespace amdahl {
 namespace {
 
-class TransformerBlock final : public CoarseLayer {
+class TransformerBlock final : public TypedLayer {
  public:
   explicit TransformerBlock(const LayerContext& context)
-      : CoarseLayer(context),
+      : TypedLayer(context),
         width_(context.spec.units),
         steps_(context.input[0]),
         attended_(width_ / place().size),
         hidden_(4 * attended_) {}
 
   LayerState make_state(int64_t max_rows) const override {
-    LayerState state = CoarseLayer::make_state(max_rows);
+    LayerState state = TypedLayer::make_state(max_rows);
     const TokenPart tokens = input_tokens(max_rows);
     ScratchParts kept(nullptr), shared(nullptr);
     take_gradients(shared, tokens);

@@ -108,7 +108,7 @@ void Trainer::check_plan() const {
 
 GradientOrder Trainer::choose_order() const {
   if (!options_.model.is_mlp() || row_.is_layerwise)
-    return GradientOrder::layerwise;  // coarse layers make all gradients in one pass
+    return GradientOrder::layerwise;  // these layers make all gradients in one pass
   if (rank_.ops->gemm().fuses_backward(most_micro_batch_rows(options_.plan, row_.full_batch_everywhere)))
     return GradientOrder::layerwise;
   const bool sends = sends_during_backward(row_, options_.plan);

@@ -6,6 +6,15 @@
 #include "base/plan_rules.h"
 
 namespace amdahl {
+
+// Functions of the rows, in one file for each row.
+using SyncMaker = std::unique_ptr<GradientSync>(const SyncContext& context);
+SyncMaker make_single, make_data_parallel, make_sharded_data_parallel, make_unit_sync, make_naive_data_parallel;
+using TrafficBytes = int64_t(const ParallelPlan& plan, const ModelSpec& model, int rank);
+TrafficBytes data_parallel_traffic, sharded_data_parallel_traffic, unit_sync_traffic, naive_data_parallel_traffic;
+using OwnedRanges = std::vector<FloatRange>(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
+OwnedRanges sharded_data_parallel_owned, unit_sync_owned;
+
 namespace {
 
 int64_t no_traffic(const ParallelPlan&, const ModelSpec&, int) { return 0; }

@@ -158,17 +158,4 @@ const std::vector<StrategyRow>& strategy_table();
 /// The row of that name. Error{usage} with the nearest name and the list.
 const StrategyRow& find_strategy(std::string_view name);
 
-// Rows of the table, one file each.
-std::unique_ptr<GradientSync> make_single(const SyncContext& context);
-std::unique_ptr<GradientSync> make_data_parallel(const SyncContext& context);
-std::unique_ptr<GradientSync> make_sharded_data_parallel(const SyncContext& context);
-std::unique_ptr<GradientSync> make_unit_sync(const SyncContext& context);
-std::unique_ptr<GradientSync> make_naive_data_parallel(const SyncContext& context);
-int64_t data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-int64_t sharded_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-std::vector<FloatRange> sharded_data_parallel_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
-int64_t unit_sync_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-std::vector<FloatRange> unit_sync_owned(const ParallelPlan& plan, const ParameterLayout& layout, int rank);
-int64_t naive_data_parallel_traffic(const ParallelPlan& plan, const ModelSpec& model, int rank);
-
 }  // namespace amdahl

@@ -299,7 +299,7 @@ TEST(PlannerPredict, ZeroReducesAndGathersAsOftenAsTheTrainer) {
       const Workload work = make_workload(model, plan, amdahl_profile());
       const double bytes =
           4 * work.stages[0].parameters * (work.reductions() + work.gathers()) / static_cast<double>(plan.mesh.dp);
-      const auto counted = static_cast<double>(unit_sync_traffic(plan, model, 0));
+      const auto counted = static_cast<double>(find_strategy(plan.strategy).traffic_bytes(plan, model, 0));
       EXPECT_NEAR(bytes / counted, 1, 0.02) << name << " " << text;
     }
 }

@@ -1,5 +1,5 @@
-// CoarseLayer: a layer whose backward computes all of its gradients in one pass. Every kind but dense is one; a coarse
-// layer is also the unit of pipeline stages and of recomputation.
+// TypedLayer: a layer that computes in the compute type and makes all of its gradients in one pass. Every kind but
+// dense is one.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ class ScratchParts {
   int64_t bytes_ = 0;
 };
 
-/// What a coarse layer is made from. All references outlive it.
+/// What such a layer is made from. All references outlive it.
 struct LayerContext {
   LayerSpec spec;
   size_t index = 0;     // in the model
@@ -69,11 +69,11 @@ struct LayerContext {
   Scratch* typed = nullptr;  // parameters are gathered for each pass: their copies in the compute type are here
 };
 
-class CoarseLayer : public Layer {
+class TypedLayer : public Layer {
  public:
-  explicit CoarseLayer(const LayerContext& context) : CoarseLayer(context, context.ops.compute_type()) {}
+  explicit TypedLayer(const LayerContext& context) : TypedLayer(context, context.ops.compute_type()) {}
   /// `type`: in which the layer computes.
-  CoarseLayer(const LayerContext& context, DType type) : context_(context), type_(type) {
+  TypedLayer(const LayerContext& context, DType type) : context_(context), type_(type) {
     if (context.typed && type != DType::f32)
       context.typed->reserve(context.stored_floats * static_cast<int64_t>(size_of(type)));
   }
@@ -82,7 +82,6 @@ class CoarseLayer : public Layer {
   int64_t output_width() const final { return count_of(context_.output); }
   LayerState make_state(int64_t max_rows) const override;
   void forward(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) final;
-  GradientEpilogue epilogue(const LayerState&) const final { return {}; }
   void backward_input(Stream& stream, const LayerRows& rows, const LayerState& state, float* d_input,
                       const GradientEpilogue& below, bool accumulate) final;
   /// Does nothing where backward_input is called too: that computed these gradients.
@@ -90,7 +89,6 @@ class CoarseLayer : public Layer {
                        WeightRows part, bool own_bias, bool accumulate, int reserved_sms) final;
   void backward(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                 const GradientEpilogue& below, bool own_bias, bool accumulate) final;
-  void backward_update(Stream&, const LayerRows&, const float*, const LayerState&, const AdamStep&) final;
 
  protected:
   virtual void compute(Stream& stream, const LayerRows& rows, const float* input, LayerState& state) = 0;
@@ -152,18 +150,6 @@ class CoarseLayer : public Layer {
 };
 
 /// Makes the layer of any kind but dense. Error{environment_missing} where this build lacks its operations.
-std::unique_ptr<Layer> make_coarse_layer(const LayerContext& context);
-
-// One constructor per kind.
-std::unique_ptr<Layer> make_embedding_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_projection_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_transformer_block(const LayerContext& context);
-std::unique_ptr<Layer> make_norm_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_pool_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_recurrent_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_conv_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_residual_block(const LayerContext& context);
-std::unique_ptr<Layer> make_average_pool_layer(const LayerContext& context);
-std::unique_ptr<Layer> make_token_head(const LayerContext& context);
+std::unique_ptr<Layer> make_typed_layer(const LayerContext& context);
 
 }  // namespace amdahl
