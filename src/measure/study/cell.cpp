@@ -14,6 +14,7 @@
 #include "measure/sampling/rank_results.h"
 #include "measure/sampling/rank_sampler.h"
 #include "train/replicas.h"
+#include "train/trainer_state.h"
 
 namespace amdahl {
 
@@ -75,9 +76,10 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
       options_(options),
       settings_(settings),
       bytes_before_(rank.device.allocated_bytes()),
+      probes_(rank.device),
       trainer_(rank, options),
       pool_(trainer_, rank.device, data, options.plan, settings.pool_batches, deadline_of(options)),
-      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds, settings.brief),
+      parts_(trainer_, probes_, pool_, options.launch, options.timeout_seconds, settings.brief),
       own_bytes_(rank.device.allocated_bytes() - bytes_before_),
       given_timeout_seconds_(options.timeout_seconds),
       start_(rank.device.make_event()),
@@ -179,23 +181,23 @@ RankRun StudyCellRank::measure(int steps, Account account) {
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
   trainer_.reset();
-  trainer_.take_traffic();
+  trainer_.parts().divided.take_traffic();
   one_step(0);
   run.loss_first = trainer_.stats().loss;
   if (comm_bytes_ < 0) {
-    const int64_t period = trainer_.period();
+    const int64_t period = trainer_.parts().sync->period();
     for (int64_t step = 1; step < period; ++step) one_step(static_cast<size_t>(step) % pool_.size());
     trainer_.synchronize();
-    comm_bytes_ = static_cast<double>(trainer_.take_traffic()) / static_cast<double>(period);
+    comm_bytes_ = static_cast<double>(trainer_.parts().divided.take_traffic()) / static_cast<double>(period);
   }
   run.comm_bytes = comm_bytes_;
   const int lead = std::min(kLeadSteps, settings_.warmup);
   if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
   run.step_us = timed_steps(lead, steps, &run);
   run.loss_last = trainer_.stats().loss;
-  run.steps_behind = static_cast<double>(trainer_.most_steps_behind());
-  trainer_.settle();
-  if (const auto scale = trainer_.loss_scale()) {
+  run.steps_behind = static_cast<double>(trainer_.parts().sync->most_steps_behind());
+  trainer_.parts().settle();
+  if (const auto scale = read_loss_scale(trainer_.parts())) {
     run.loss_scale = static_cast<double>(scale->scale);
     run.skipped_steps = static_cast<double>(scale->skipped_steps);
   }
@@ -204,7 +206,7 @@ RankRun StudyCellRank::measure(int steps, Account account) {
                 fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller `learning_rate`, or check the data for extreme values");
-  check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
+  check_replicas(trainer_.parts(), options_.timeout_seconds, fmt::format("after {} steps", settings_.warmup + steps));
   // Both leave different parameters on each rank.
   if (account == Account::measured) run.parts = parts_.measure(run.step_us);
   if (account == Account::rehearsed) parts_.rehearse(run.step_us);

@@ -67,8 +67,10 @@ class StudyCellRank {
   RankContext rank_;
   TrainerOptions options_;
   const StudySettings& settings_;
-  size_t bytes_before_;                                    // allocated on the device by others, before this cell
-  std::vector<std::unique_ptr<StepStamps>> trace_stamps_;  // referenced by the trainer's graphs, so declared before it
+  size_t bytes_before_;  // allocated on the device by others, before this cell
+  // Referenced by the trainer's graphs, so declared before it.
+  std::vector<std::unique_ptr<StepStamps>> trace_stamps_;
+  StepProbes probes_;
   Trainer trainer_;
   BatchPool pool_;
   PartTimer parts_;

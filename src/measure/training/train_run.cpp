@@ -109,7 +109,7 @@ class TrainRank {
         input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, patience())),
         steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
         done_(settings.start.step) {
-    if (done_ > 0) trainer_.load_state(settings.state);
+    if (done_ > 0) load_state(trainer_.parts(), settings.state);
   }
 
   void run() {
@@ -124,7 +124,7 @@ class TrainRank {
       clock_.limit_waits(rank_, trainer_, settings_.trainer);
     }
   }
-  Trainer& trainer() { return trainer_; }
+  TrainingParts& parts() { return trainer_.parts(); }
 
  private:
   Deadline patience() const { return Deadline::after_seconds(settings_.trainer.timeout_seconds); }
@@ -144,7 +144,7 @@ class TrainRank {
     input_->select(epoch_order(split_.train, settings_.trainer.seed, epoch), patience());
     for (int64_t step = begin; step < steps_; ++step) {
       input_->step(step * batch);
-      local.loss += trainer_.local_stats().loss / static_cast<double>(steps_);
+      local.loss += local_stats(trainer_.parts()).loss / static_cast<double>(steps_);
       ++done_;
       if (events_.stepped) events_.stepped(done_);
       if (timed) clock_.step_ended();
@@ -154,9 +154,9 @@ class TrainRank {
       stop_if_asked(epoch, step + 1, local.loss);
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
-    trainer_.settle();
-    const double loss = trainer_.sum_over_ranks(local).loss;
-    const std::optional<LossScale> scale = trainer_.loss_scale();
+    trainer_.parts().settle();
+    const double loss = sum_over_ranks(trainer_.parts(), local).loss;
+    const std::optional<LossScale> scale = read_loss_scale(trainer_.parts());
     EpochResult result;
     result.epoch = epoch;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
@@ -168,7 +168,7 @@ class TrainRank {
     }
     result.memory_peak_bytes = static_cast<int64_t>(rank_.device.peak_allocated_bytes() - bytes_before_);
     if (rank_.rank == 0) require_finite(loss, "loss", epoch);
-    if (trainer_.evaluates()) validate(result);  // rank 0 has the weights under every strategy, or a part of them
+    if (takes_part_in_evaluation(trainer_.parts())) validate(result);
     if (rank_.rank == 0) events_.finished(result);
   }
 
@@ -186,8 +186,8 @@ class TrainRank {
 
   void check(bool last) {
     if (!last && (settings_.check_every == 0 || done_ % settings_.check_every != 0)) return;
-    trainer_.settle();
-    check_replicas(rank_, trainer_, settings_.trainer, fmt::format("after step {}", done_));
+    trainer_.parts().settle();
+    check_replicas(trainer_.parts(), settings_.trainer.timeout_seconds, fmt::format("after step {}", done_));
   }
 
   void save(int epoch, int64_t epoch_step, double loss) {
@@ -196,13 +196,13 @@ class TrainRank {
   }
 
   /// Whether a checkpoint after this step of the epoch changes nothing: at its end the ranks settle anyway.
-  bool is_settled(int64_t epoch_step) const { return trainer_.is_settled() || epoch_step == steps_; }
+  bool is_settled(int64_t epoch_step) { return trainer_.parts().sync->is_settled() || epoch_step == steps_; }
 
   /// Goes on to where the ranks hold the same by themselves, if that is within a period of the strategy.
   void stop_if_asked(int epoch, int64_t epoch_step, double loss) {
     if (settings_.checkpoint_every == 0 || !events_.stop_asked) return;
     if (stopping_ == 0 && stop_.reached(rank_, events_.stop_asked(), patience())) stopping_ = done_;
-    if (stopping_ == 0 || (!is_settled(epoch_step) && done_ - stopping_ < trainer_.period())) return;
+    if (stopping_ == 0 || (!is_settled(epoch_step) && done_ - stopping_ < trainer_.parts().sync->period())) return;
     if (saved_ != done_) write(epoch, epoch_step, loss);
     checkpoints_.stopped = done_;
     throw Error(Cause::interrupted, "stopped by the user");
@@ -217,7 +217,7 @@ class TrainRank {
       std::memcpy(&part, bytes.data(), std::min(bytes.size(), sizeof part));
       point.epoch_losses.push_back(part);
     }
-    const TrainerState state = trainer_.save_state();
+    const TrainerState state = save_state(trainer_.parts());
     if (rank_.rank == 0) events_.checkpoint(point, state);
     rank_.communicator.barrier(Deadline::after_seconds(settings_.trainer.timeout_seconds + kSlowDisk));
     due_ = false;
@@ -282,8 +282,8 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
       }
       TrainRank training(rank, data, mine, split, counted, checkpoints);
       training.run();
-      std::vector<float> parameters = training.trainer().whole_parameters();
-      std::vector<NamedArray> buffers = training.trainer().whole_buffers();
+      std::vector<float> parameters = gather_parameters(training.parts());
+      std::vector<NamedArray> buffers = gather_buffers(training.parts());
       if (rank.rank != 0) return;
       trained.parameters = std::move(parameters);
       trained.buffers = std::move(buffers);
