@@ -77,7 +77,7 @@ DividedModel::DividedModel(const DividedContext& context)
     replica_ = context.world.split(place_.dp, context.world.rank(), deadline);
     part = part_of(context.model, plan, context.world.rank());
   }
-  LayerFactory make_layer = nullptr;
+  LayerFactory make_layer = nullptr;  // tensor parallelism
   if (plan.mesh.tp > 1) {
     tensor_.emplace(mesh_->tp());
     make_layer =
@@ -92,7 +92,7 @@ DividedModel::DividedModel(const DividedContext& context)
       context.device, mesh_ ? make_layout(context.model, part) : make_layout(context.model),
       DataShards{plan.mesh.dp, place_.dp, zero >= 2, zero == 3, divides_backward(plan)});
   const RowRange rows = data_share(plan, place_.dp);
-  if (plan.mesh.pp == 1) {
+  if (plan.mesh.pp == 1) {  // no pipeline
     const int64_t max_rows = mesh_ ? even_share(rows.rows(), plan.accumulate, 0).rows()
                                    : most_micro_batch_rows(plan, find_strategy(plan.strategy).full_batch_everywhere);
     model_ = std::make_unique<Model>(context.model, context.device, context.ops,
@@ -167,8 +167,8 @@ void TrainingParts::synchronize() {
   comm->synchronize(deadline());
 }
 
-void TrainingParts::settle() {
-  sync->settle();
+void TrainingParts::finish_updates() {
+  sync->finish_updates();
   synchronize();
 }
 

@@ -44,8 +44,8 @@ struct TrainingParts {
   /// Waits for all work on this rank's device.
   void synchronize();
   /// Brings all ranks to the parameters of every step so far, where the strategy lets them differ or updates late
-  /// (GradientSync::settle). Collective; blocks.
-  void settle();
+  /// (GradientSync::finish_updates). Collective; blocks.
+  void finish_updates();
 
   RankContext rank;
   TrainerOptions options;

@@ -305,7 +305,7 @@ std::vector<NamedArray> gather_buffers(TrainingParts& parts) {
 }
 
 TrainerState save_state(TrainingParts& parts) {
-  parts.settle();
+  parts.finish_updates();
   TrainerState state;
   state.parameters = gather_parameters(parts);
   state.buffers = gather_buffers(parts);

@@ -90,7 +90,7 @@ TEST_P(OnRanks, LocalSgdAveragesTheOptimizerToo) {
     averaged[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
     const TrainerState state = save_state(trainer.parts());
     trainer.step(features, targets);  // from equal parameters and state, on different rows
-    trainer.parts().settle();
+    trainer.parts().finish_updates();
     averaged[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
   });
   EXPECT_NE(first[0], first[1]);
@@ -172,14 +172,14 @@ TEST_P(OnRanks, LateUpdatesApplyEveryGradientOnceAndNeverLaterThanTheBound) {
     const JobData data = random_data(options.model, kSyncRows, 11);
     JobDevices devices = cpu_job_devices(ranks);
     const JobResult one = run_job(devices, exact, data, 1);
-    std::vector<std::vector<float>> before(static_cast<size_t>(ranks)), settled(before);
+    std::vector<std::vector<float>> before(static_cast<size_t>(ranks)), finished(before);
     on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       const auto r = static_cast<size_t>(rank);
       const std::vector<float> start = read_parameters(trainer.parts());
       trainer.step(features, targets);
       EXPECT_EQ(read_parameters(trainer.parts()), start);  // nothing has arrived
-      trainer.parts().settle();
-      settled[r] = read_parameters(trainer.parts());
+      trainer.parts().finish_updates();
+      finished[r] = read_parameters(trainer.parts());
       for (int step = 0; step < 10; ++step) {
         trainer.step(features, targets);
         trainer.synchronize();
@@ -188,7 +188,7 @@ TEST_P(OnRanks, LateUpdatesApplyEveryGradientOnceAndNeverLaterThanTheBound) {
       EXPECT_EQ(trainer.parts().sync->most_steps_behind(), bound);
       before[r] = read_parameters(trainer.parts());
     });
-    for (const auto& parameters : settled) EXPECT_EQ(parameters, one.params[0]);
+    for (const auto& parameters : finished) EXPECT_EQ(parameters, one.params[0]);
     for (const auto& parameters : before) EXPECT_EQ(parameters, before[0]);
   }
 }

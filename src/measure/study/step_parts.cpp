@@ -61,7 +61,7 @@ PartTimer::Block PartTimer::timed(const StepWork& work, LaunchMode mode, int ste
   if (mode == LaunchMode::graph)
     for (size_t i = 0; i < pool_.num_places(); ++i)
       trainer_.capture(pool_.place(i).features, pool_.place(i).targets, work);
-  pool_.settle();
+  pool_.wait_for_places();
   trainer_.synchronize();
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));
   const double busy_before = stream.busy_us();
@@ -132,7 +132,7 @@ PartTimes PartTimer::measure_stages(int steps) {
   times.staged = times.local = times.local_work = times.full;
   const double message = message_us(steps);
   const Deadline deadline = Deadline::after_seconds(timeout_seconds_);
-  pool_.settle();
+  pool_.wait_for_places();
   const StepBatch batch = pool_.place(0);
   stamped_stages(trainer_, batch.features, batch.targets, probes_);  // creates the events
   std::vector<StageParts> stamped;
@@ -147,7 +147,7 @@ PartTimes PartTimer::measure_stages(int steps) {
   return times;
 }
 
-void PartTimer::rehearse(double step_us) {
+void PartTimer::warm_up(double step_us) {
   const int rounds = std::exchange(rounds_, 1);
   measure(step_us);
   rounds_ = rounds;
@@ -155,7 +155,7 @@ void PartTimer::rehearse(double step_us) {
 
 PartTimes PartTimer::measure(double step_us) {
   const bool has_stages = parts_.divided.stages() != nullptr;
-  pool_.settle();
+  pool_.wait_for_places();
   if (!has_stages) prepare();
   step_us = RankSampler(rank_.communicator, timeout_seconds_).slowest(step_us);  // the same steps on all ranks
   const auto period = static_cast<int>(parts_.sync->period());
@@ -181,7 +181,7 @@ PartTimes PartTimer::measure(double step_us) {
   times.fused_update = parts_.sync->update_in_backward() != nullptr;
   if (work_ == launch_) times.tensor = tensor_us(steps, times.full);
   if (local_step(parts_) == StepWork{}) return times;
-  pool_.settle();
+  pool_.wait_for_places();
   const StepBatch batch = pool_.place(0);
   stamped_times(trainer_, batch.features, batch.targets, probes_);  // creates the events, or captures the graph
   rank_.communicator.barrier(Deadline::after_seconds(timeout_seconds_));

@@ -44,7 +44,7 @@ class PartTimer {
   /// produce: reset the trainer.
   PartTimes measure(double step_us);
   /// One round of measure, so that graphs are captured and algorithms chosen. Collective.
-  void rehearse(double step_us);
+  void warm_up(double step_us);
 
  private:
   struct Block {

@@ -64,11 +64,10 @@ class RankTracer {
   void prepare() {
     const auto wanted = static_cast<size_t>(std::min(kStepsAtOnce, steps_.end - steps_.first));
     while (stamps_.size() < wanted) stamps_.push_back(std::make_unique<StepStamps>(rank_.device, true));
-    const int64_t end = steps_.launch == LaunchMode::graph ? steps_.first + static_cast<int64_t>(wanted) : steps_.first;
-    for (int64_t step = steps_.first; step < end; ++step)
+    for (size_t i = 0; i < wanted && steps_.launch == LaunchMode::graph; ++i)
       for (size_t place = 0; place < pool_.num_places(); ++place)
-        if (pool_.prefetches() || place == static_cast<size_t>(step) % pool_.size())
-          trainer_.capture(pool_.place(place).features, pool_.place(place).targets, {.stamps = &stamps(step)});
+        if (pool_.prefetches() || place == (static_cast<size_t>(steps_.first) + i) % pool_.size())
+          trainer_.capture(pool_.place(place).features, pool_.place(place).targets, {.stamps = stamps_[i].get()});
     trainer_.synchronize();
   }
 

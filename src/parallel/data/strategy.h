@@ -116,9 +116,9 @@ class GradientSync {
   /// Enqueues the return to the state before the first step.
   virtual void reset() {}
   /// Enqueues what is missing until all ranks hold the parameters of every step so far. Collective.
-  virtual void settle() {}
-  /// Whether settle would change nothing.
-  virtual bool is_settled() const { return true; }
+  virtual void finish_updates() {}
+  /// Whether finish_updates would change nothing.
+  virtual bool updates_finished() const { return true; }
   /// Steps after which the work of a step repeats; only those with 1 can be captured in a graph.
   virtual int64_t period() const { return 1; }
   /// The most steps that any gradient was older than the parameters which it updated.
