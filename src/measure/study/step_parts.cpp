@@ -17,11 +17,12 @@ constexpr double kBlockUs = 5000;  // target duration of a block
 constexpr int kFewestSteps = 4, kMostSteps = 50;
 constexpr int kFewestLongSteps = 2, kLeadLongSteps = 1;  // of steps longer than a block; a brief timer has as few
 
-}  // namespace
+double half_range(const std::vector<double>& times) {
+  const auto [least, most] = std::minmax_element(times.begin(), times.end());
+  return (*most - *least) / 2;
+}
 
-struct PartTimer::Rounds {
-  std::vector<double> full, staged, local, local_work, backward_work, forward_work, floor;
-};
+}  // namespace
 
 PartTimer::PartTimer(Trainer& trainer, StepProbes& probes, BatchPool& pool, LaunchMode launch, double timeout_seconds,
                      bool brief)
@@ -86,29 +87,28 @@ double PartTimer::timed_floor(int steps) {
   return rank_.device.elapsed_us(*start_, *end_) / steps;
 }
 
-void PartTimer::one_round(int steps, Rounds& rounds) {
+PartTimes PartTimer::one_round(int steps) {
   const StepWork local_work = local_step(parts_);
-  rounds.forward_work.push_back(timed(kForwardStep, work_, steps).work_us());
-  rounds.backward_work.push_back(timed(kBackwardStep, work_, steps).work_us());
-  const Block local = timed(local_work, launch_, steps);
-  rounds.local.push_back(local.wall_us);
-  rounds.local_work.push_back(work_ == launch_ ? local.work_us() : timed(local_work, work_, steps).work_us());
   const bool sends = local_work != StepWork{};
-  rounds.full.push_back(sends || prefetches_ ? timed({}, launch_, steps, prefetches_).wall_us : local.wall_us);
-  if (!sends)
-    rounds.staged.push_back(local.wall_us);
-  else if (parts_.row.data_on_root)
-    rounds.staged.push_back(timed(kStagedStep, launch_, steps).wall_us);
-  else
-    rounds.staged.push_back(prefetches_ ? timed({}, launch_, steps).wall_us : rounds.full.back());
-  if (trainer_.graph_nodes(local_work) > 0) rounds.floor.push_back(timed_floor(steps));
+  PartTimes times;
+  times.forward_work = timed(kForwardStep, work_, steps).work_us();
+  times.backward_work = timed(kBackwardStep, work_, steps).work_us();
+  const Block local = timed(local_work, launch_, steps);
+  times.local = times.full = times.staged = local.wall_us;
+  times.local_work = work_ == launch_ ? local.work_us() : timed(local_work, work_, steps).work_us();
+  if (sends || prefetches_) times.full = timed({}, launch_, steps, prefetches_).wall_us;
+  if (sends && parts_.row.data_on_root)
+    times.staged = timed(kStagedStep, launch_, steps).wall_us;
+  else if (sends)
+    times.staged = prefetches_ ? timed({}, launch_, steps).wall_us : times.full;
+  if (trainer_.graph_nodes(local_work) > 0) times.launch_floor = timed_floor(steps);
+  return times;
 }
 
 double PartTimer::median_us(const StepWork& work, int steps, double* noise) {
   std::vector<double> times;
   for (int round = 0; round < rounds_; ++round) times.push_back(timed(work, launch_, steps).wall_us);
-  const auto [least, most] = std::minmax_element(times.begin(), times.end());
-  if (noise) *noise = (*most - *least) / 2;
+  if (noise) *noise = half_range(times);
   return median_of(times);
 }
 
@@ -165,19 +165,19 @@ PartTimes PartTimer::measure(double step_us) {
   int steps = static_cast<int>(std::clamp<double>(std::ceil(kBlockUs / std::max(step_us, 1.0)), fewest, kMostSteps));
   steps = (steps + period - 1) / period * period;
   if (has_stages) return measure_stages(steps);
-  Rounds rounds;
-  for (int round = 0; round < rounds_; ++round) one_round(steps, rounds);
+  std::vector<PartTimes> rounds;
+  for (int round = 0; round < rounds_; ++round) rounds.push_back(one_round(steps));
+  const auto of_rounds = [&](double PartTimes::*part) {
+    std::vector<double> all;
+    for (const PartTimes& round : rounds) all.push_back(round.*part);
+    return all;
+  };
   PartTimes times;
-  times.full = median_of(rounds.full);
-  times.staged = median_of(rounds.staged);
-  times.local = median_of(rounds.local);
-  times.local_work = median_of(rounds.local_work);
-  times.backward_work = median_of(rounds.backward_work);
-  times.forward_work = median_of(rounds.forward_work);
-  if (!rounds.floor.empty()) times.launch_floor = median_of(rounds.floor);
+  for (double PartTimes::*part : {&PartTimes::full, &PartTimes::staged, &PartTimes::local, &PartTimes::local_work,
+                                  &PartTimes::backward_work, &PartTimes::forward_work, &PartTimes::launch_floor})
+    times.*part = median_of(of_rounds(part));
+  times.noise = half_range(of_rounds(&PartTimes::full));
   times.launch_kernels = static_cast<double>(trainer_.graph_nodes(local_step(parts_)));
-  const auto [least, most] = std::minmax_element(rounds.full.begin(), rounds.full.end());
-  times.noise = (*most - *least) / 2;
   times.fused_update = parts_.sync->update_in_backward() != nullptr;
   if (work_ == launch_) times.tensor = tensor_us(steps, times.full);
   if (local_step(parts_) == StepWork{}) return times;

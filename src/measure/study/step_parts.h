@@ -51,11 +51,9 @@ class PartTimer {
     double wall_us = 0, busy_us = -1;  // per step; busy_us is negative where the device does not count it
     double work_us() const { return busy_us >= 0 ? busy_us : wall_us; }
   };
-  struct Rounds;
 
   void prepare();
-  double agreed(double step_us);
-  void one_round(int steps, Rounds& rounds);
+  PartTimes one_round(int steps);
   /// `with_input`: the batches come as in training; else every step finds one on the device.
   Block timed(const StepWork& work, LaunchMode mode, int steps, bool with_input = false);
   PartTimes measure_stages(int steps);
