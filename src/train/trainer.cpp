@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "device/profiler_ranges.h"
 #include "train/replicas.h"
@@ -38,7 +39,8 @@ RowRange Trainer::rows_to_provide() const {
 }
 
 void Trainer::launch(const float* features, const float* targets, const StepWork& work, LaunchMode mode) {
-  const ProfilerRange range("step");
+  std::optional<ProfilerRange> range;
+  if (work.trains()) range.emplace("step");
   if (warmed_ && mode == LaunchMode::graph) return graph_of(features, targets, work).launch(*parts_.compute);
   if (!warmed_ && work.communication) load_kernels(parts_, features, targets);
   enqueue_step(parts_, features, targets, work);
