@@ -5,7 +5,7 @@
 #include <string>
 
 #include "amdahl/amdahl.h"
-#include "train/trainer.h"
+#include "train/trainer_state.h"
 
 namespace amdahl {
 

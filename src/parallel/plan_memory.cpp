@@ -7,6 +7,7 @@
 #include "base/zero_units.h"
 #include "model/parameter_storage.h"
 #include "parallel/data/buckets.h"
+#include "parallel/data/strategy.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/stage_recording.h"
 
@@ -54,21 +55,15 @@ PlanMemory parameter_memory(const ParallelPlan& plan, const ModelSpec& model, co
   return memory;
 }
 
-/// Whether a GPU computes gradients of weights on a stream of their own, as Trainer::choose_order.
-bool has_weight_stream(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows) {
-  if (!model.is_mlp() || plan.mesh.pp > 1 || zero_stage(plan.strategy) > 1) return false;
-  if (has_small_kernels(math) && rows <= kSmallRows) return false;  // one kernel makes both gradients
-  return zero_stage(plan.strategy) == 0 || plan.mesh.dp == 1 || !plan.overlap;
-}
-
 /// GEMM workspaces and scratch of the streams on which a GPU computes: layers, gradients of weights, compression. Where
 /// a call needs more than a workspace has, the step and the timing of alternatives allocate it.
-int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, MathMode math, int64_t rows,
+int64_t gpu_workspace(const ParallelPlan& plan, const ModelSpec& model, const GemmOps& gemm,
                       const GpuScratch& scratch) {
   constexpr int64_t kForGemms = 64 << 20, kScratch = (1 << 20) + (1 << 18) + (1 << 14);  // CudaContext::make_memory
+  const bool two = plan.mesh.pp == 1 && gradient_order(model, plan, gemm, true) == GradientOrder::two_streams;
   const bool compresses = plan.mesh.dp > 1 && plan.compress != PlanOptions{}.compress;
-  return (1 + has_weight_stream(plan, model, math, rows) + compresses) * (kForGemms + kScratch) +
-         (scratch.workspace > kForGemms ? 2 * scratch.workspace : 0) + scratch.kept;
+  return (1 + two + compresses) * (kForGemms + kScratch) + (scratch.workspace > kForGemms ? 2 * scratch.workspace : 0) +
+         scratch.kept;
 }
 
 }  // namespace
@@ -174,6 +169,8 @@ struct PlanMemories::Parts {
 
   const ModelSpec& model;
   const MemorySetting setting;
+  OpRecording unused;
+  const std::unique_ptr<Ops> ops = make_recording_ops(BackendKind::cuda, setting.math, unused);  // for their choices
   std::vector<int> kinds;  // of layers: equal ones have equal numbers
   std::map<Division, std::vector<RankPart>> ranks;
   std::vector<StageCase> stages;
@@ -203,7 +200,7 @@ PlanMemory PlanMemories::of(const ParallelPlan& plan) {
       gpu_scratch.include(bytes.gpu_scratch);
     }
     memory.workspace =
-        setting.gpu ? gpu_workspace(plan, parts_->model, setting.math, rows, gpu_scratch) : scratch.total();
+        setting.gpu ? gpu_workspace(plan, parts_->model, parts_->ops->gemm(), gpu_scratch) : scratch.total();
     if (memory.total() > fullest.total()) fullest = memory;
   }
   return fullest;

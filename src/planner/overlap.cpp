@@ -1,5 +1,5 @@
 // Gradients that are summed bucket by bucket while backward goes on, and updates of buckets as they arrive. Unit: us.
-// Source: parallel/data/bucketed_sync.cpp; the order of gradients is that of Trainer::choose_order.
+// Source: parallel/data/bucketed_sync.cpp; the order of gradients is that of gradient_order.
 #include <algorithm>
 #include <cmath>
 

@@ -33,7 +33,7 @@ struct Place {
   TensorPlace tensor;
   TensorRole role;
   Recompute recompute;
-  bool one_stream;  // of one stage of several, or of a model that is no MLP (Trainer::choose_order): backward computes
+  bool one_stream;  // of one stage of several, or of a model that is no MLP (gradient_order): backward computes
                     // gradients of inputs and weights one after another
   double adding;    // the part of the micro-batches whose gradients are added to those before
   double tp() const { return role == TensorRole::whole ? 1.0 : tensor.size; }

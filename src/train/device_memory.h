@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "train/trainer.h"
+#include "train/assemble.h"
 
 namespace amdahl {
 

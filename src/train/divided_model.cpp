@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "base/plan_rules.h"
-#include "parallel/tensor/dense.h"
-
 namespace amdahl {
 namespace {
 
@@ -44,92 +41,13 @@ class ReplicaOptimizer final : public RangeOptimizer {
   float* sum_ = nullptr;
 };
 
-std::vector<LayerRange> stages_of(const ModelSpec& model, const ParallelPlan& plan) {
-  if (plan.mesh.pp == 1) return {LayerRange{0, model.layers.size()}};
-  return stage_layers(model, num_stages(plan), static_cast<StageSplit>(plan.split));
-}
-
 /// Where this rank keeps the first of a table's gradients that it keeps.
 float* first_kept(const ParameterStorage& storage, const FloatRange& table) {
   if (!storage.shards.gradients) return storage.grads->as<float>() + table.begin;
   return storage.grads->as<float>() + storage.units[storage.unit_at(table.begin)].held;
 }
 
-const ParallelPlan& checked(const DividedContext& context) {
-  require_plan_feasible(context.plan, context.model);
-  return context.plan;
-}
-
 }  // namespace
-
-ModelPart part_of(const ModelSpec& model, const ParallelPlan& plan, int rank) {
-  const MeshPlace place = place_of(plan.mesh, rank);
-  const std::vector<LayerRange> stages = stages_of(model, plan);
-  ModelPart part{{}, tensor_roles(model, stages), {plan.mesh.tp, place.tp}};
-  for (size_t s = 0; s < stages.size(); ++s)
-    if (plan.mesh.pp == 1 || rank_of_stage(schedule_of(plan), plan.mesh.pp, static_cast<int>(s)) == place.pp)
-      part.stages.push_back(stages[s]);
-  return part;
-}
-
-DividedModel::DividedModel(const DividedContext& context)
-    : context_(context),
-      mesh_(context.world, checked(context).mesh, Deadline::after_seconds(context.timeout_seconds)),
-      tensor_(mesh_.tp()) {
-  const Deadline deadline = Deadline::after_seconds(context.timeout_seconds);
-  const ParallelPlan& plan = context_.plan;
-  replica_ = context.world.split(place().dp, context.world.rank(), deadline);
-  const ModelPart part = part_of(context.model, plan, context.world.rank());
-  const auto storage =
-      std::make_shared<ParameterStorage>(context.device, make_layout(context.model, part),
-                                         DataShards{plan.mesh.dp, place().dp, zero_stage(plan.strategy) >= 2,
-                                                    zero_stage(plan.strategy) == 3, divides_backward(plan)});
-  LayerFactory make_layer = nullptr;
-  TensorGroup* const tensor = plan.mesh.tp > 1 ? &tensor_ : nullptr;
-  if (tensor)
-    make_layer = tensor_layers(context.model, part.roles, {context.device, context.ops, mesh_.tp(), tensor_.silent()});
-  const std::vector<bool> tokens = plan.sequence_parallel ? divided_tokens(context.model) : std::vector<bool>{};
-  const RowRange rows = data_share(plan, place().dp);
-  const auto recompute = static_cast<Recompute>(plan.recompute);
-  if (plan.mesh.pp == 1) {
-    model_ = std::make_unique<Model>(context.model, context.device, context.ops,
-                                     ModelOptions{.max_rows = even_share(rows.rows(), plan.accumulate, 0).rows(),
-                                                  .seed = context.seed,
-                                                  .recompute = recompute,
-                                                  .make_layer = make_layer,
-                                                  .tensor = tensor,
-                                                  .roles = part.roles,
-                                                  .divided_tokens = tokens,
-                                                  .storage = storage});
-    return;
-  }
-  const PipelineSchedule schedule =
-      make_schedule(schedule_of(plan), plan.mesh.pp, static_cast<int>(plan.accumulate), chunks_of(plan));
-  runner_ = std::make_unique<StageRunner>(
-      context.model, schedule,
-      StageContext{context.device, context.ops, mesh_.pp(), context.timeout_seconds, &context.compute},
-      StageOptions{.global_batch = rows.rows(),
-                   .seed = context.seed,
-                   .layers = stages_of(context.model, plan),
-                   .first_row = rows.begin,
-                   .all_rows = plan.global_batch,
-                   .recompute = recompute,
-                   .storage = storage,
-                   .make_layer = make_layer,
-                   .tensor = tensor,
-                   .roles = part.roles,
-                   .divided_tokens = tokens});
-  connect_tables(deadline);
-}
-
-void DividedModel::connect_tables(Deadline deadline) {
-  const ModelSpec& spec = context_.model;
-  const Mesh& mesh = context_.plan.mesh;
-  const int last = rank_of_stage(schedule_of(context_.plan), mesh.pp, num_stages(context_.plan) - 1);
-  if (!spec.layers.back().tied || last == 0) return;  // the first stage is on pipeline rank 0
-  const bool takes_part = place().pp == 0 || place().pp == last;
-  tables_ = context_.world.split(takes_part ? place().dp * mesh.tp + place().tp : -1, place().pp, deadline);
-}
 
 FloatRange DividedModel::shared_table() const {
   if (!tables_) return {};
@@ -152,16 +70,16 @@ std::vector<NamedBuffer> DividedModel::buffers() {
   return all;
 }
 
-void DividedModel::initialise() {
+void DividedModel::initialise(Deadline deadline) {
   if (runner_)
     runner_->initialise();
   else
-    model_->initialise(context_.compute, Deadline::after_seconds(context_.timeout_seconds + 2.0));
+    model_->initialise(context_.compute, deadline);
 }
 
 void DividedModel::silence(bool silent) {
   silent_ = silent;
-  tensor_.silence(silent);
+  silence_tensor(silent);
   if (runner_) runner_->silence(silent);
 }
 
@@ -209,16 +127,19 @@ std::vector<FloatRange> DividedModel::counted_ranges() const {
 }
 
 RangeOptimizer& DividedModel::shared(RangeOptimizer& optimizer) {
+  if (!is_divided()) return optimizer;
   optimizer_ = std::make_unique<ReplicaOptimizer>(optimizer, *replica_, counted_ranges());
   return *optimizer_;
 }
 
 size_t DividedModel::take_traffic() {
   size_t bytes = runner_ ? runner_->take_traffic() : 0;
-  for (Communicator* communicator : {&mesh_.dp(), &mesh_.tp(), &mesh_.pp(), replica_.get(), tables_.get()}) {
-    if (!communicator) continue;
-    bytes += communicator->traffic().payload_bytes;
-    communicator->reset_traffic();
+  std::vector<Communicator*> groups{&context_.world};
+  if (mesh_) groups.insert(groups.end(), {&mesh_->dp(), &mesh_->tp(), &mesh_->pp(), replica_.get()});
+  if (tables_) groups.push_back(tables_.get());
+  for (Communicator* const group : groups) {
+    bytes += group->traffic().payload_bytes;
+    group->reset_traffic();
   }
   return bytes;
 }

@@ -1,10 +1,12 @@
-// DividedModel: a rank's part of a model under tensor or pipeline parallelism, with the groups it communicates in.
+// DividedModel: a rank's part of a model under a plan, with the groups it communicates in. Without tensor and pipeline
+// parallelism that is the whole model, and its data-parallel group is all ranks.
 //
 // One array holds the parameters of all of the rank's stages, so that gradient synchronisation, optimizer and clipping
-// along the data axis work on it as on a whole model.
+// along the data axis work on it as on a whole model. The constructor is in assemble.cpp.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/device_mesh.h"
@@ -31,12 +33,16 @@ struct DividedContext {
 
 class DividedModel {
  public:
-  /// Collective; blocks. Error{usage} for a plan that cannot be executed (require_plan_feasible).
+  /// With tensor or pipeline parallelism collective and blocking, and Error{usage} for a plan that cannot be executed
+  /// (require_plan_feasible).
   explicit DividedModel(const DividedContext& context);
 
-  const MeshPlace& place() const { return mesh_.place(); }
-  Communicator& dp() { return mesh_.dp(); }
-  /// The ranks that together hold one replica of the model.
+  /// Whether tensor or pipeline parallelism divides the model.
+  bool is_divided() const { return mesh_.has_value(); }
+  const MeshPlace& place() const { return place_; }
+  /// The ranks that hold the same part of the model.
+  Communicator& dp() { return mesh_ ? mesh_->dp() : context_.world; }
+  /// The ranks that together hold one replica of a divided model.
   Communicator& replica() { return *replica_; }
   /// The model of the only stage, or of the first one of this rank: its layout, parameters and gradients are those of
   /// all stages.
@@ -50,20 +56,22 @@ class DividedModel {
   /// What the layers of all stages keep besides parameters.
   std::vector<NamedBuffer> buffers();
   /// Fresh parameters and step counts. Blocks.
-  void initialise();
+  void initialise(Deadline deadline);
 
   /// A step's forward and backward passes over the stages, as StageRunner::enqueue_gradients. `hooks.ready` of a table
   /// that two stages hold comes after its copies' gradients were added up.
   void enqueue_gradients(const float* features, const float* targets, StageHooks hooks);
 
-  /// The optimizer for strategies: clipping takes the norm over all ranks of a replica.
+  /// The optimizer for strategies: clipping takes the norm over all ranks of a replica. `optimizer` outlives it.
   RangeOptimizer& shared(RangeOptimizer& optimizer);
 
   /// Leaves out the sums of tensor parallelism, to time steps without them.
-  void silence_tensor(bool silent) { tensor_.silence(silent); }
+  void silence_tensor(bool silent) {
+    if (tensor_) tensor_->silence(silent);
+  }
   /// Leaves out all communication within the replica until called with false.
   void silence(bool silent);
-  /// Payload bytes that this rank has passed to communicators since the last call.
+  /// Payload bytes that this rank has passed to communicators, of all ranks too, since the last call.
   size_t take_traffic();
 
   /// Floats of a layer's table of which another stage holds a copy; empty without.
@@ -74,12 +82,13 @@ class DividedModel {
   std::vector<FloatRange> counted_ranges() const;
 
   DividedContext context_;
-  DeviceMesh mesh_;
-  std::unique_ptr<Communicator> replica_, tables_;
-  CommunicatorGroup tensor_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<StageRunner> runner_;
-  std::unique_ptr<RangeOptimizer> optimizer_;
+  MeshPlace place_;
+  std::optional<DeviceMesh> mesh_;                  // of a divided model
+  std::unique_ptr<Communicator> replica_, tables_;  // of a divided model; of a table that two stages hold
+  std::optional<CommunicatorGroup> tensor_;         // with tensor parallelism
+  std::unique_ptr<Model> model_;                    // without pipeline stages
+  std::unique_ptr<StageRunner> runner_;             // with them
+  std::unique_ptr<RangeOptimizer> optimizer_;       // of `shared`
   bool silent_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "comm/device_mesh.h"
 #include "comm/rank_list.h"
+#include "train/trainer_state.h"
 
 namespace amdahl {
 namespace {
@@ -47,6 +48,27 @@ uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
   return best;
 }
 
+/// Of the bits of the owned parameters, then of each array of state.
+std::vector<uint32_t> sums_of_own_state(TrainingParts& parts) {
+  Device& device = parts.rank.device;
+  Stream& compute = *parts.compute;
+  OptimizerOps& ops = parts.rank.ops->optimizer();
+  const std::vector<float*> arrays = parts.optimizer->state();
+  std::vector<uint32_t> sums(1 + arrays.size());
+  const std::unique_ptr<Buffer> buffer = device.allocate(sums.size() * sizeof(uint32_t));
+  auto* const on_device = buffer->as<uint32_t>();
+  device.fill_zero(compute, on_device, buffer->bytes());
+  int64_t owned = 0;
+  for (const FloatRange& range : parts.owned()) {
+    ops.sum_bits(compute, parts.model.storage().owned_param(range.begin), range.floats(), on_device);
+    owned += range.floats();
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) ops.sum_bits(compute, arrays[i], owned, on_device + 1 + i);
+  device.copy_out(compute, sums.data(), on_device, buffer->bytes());
+  compute.synchronize(parts.deadline());
+  return sums;
+}
+
 }  // namespace
 
 TensorHashes hash_tensors(const ParameterLayout& layout, const std::vector<float>& parameters) {
@@ -83,20 +105,45 @@ std::unique_ptr<Error> compare_replicas(const ParameterLayout& layout, const std
       "amdahl doctor and amdahl links for a faulty device or link, then the run again", odd.front());
 }
 
-void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when) {
-  trainer.check_own_state(when);
-  Communicator& replicas = trainer.replicas();
-  if (replicas.world_size() < 2 || !find_strategy(options.plan.strategy).replicas) return;
-  const ParameterLayout& layout = trainer.model().layout();
-  const std::string mine = pack(hash_tensors(layout, trainer.parameters()));
+void begin_own_state(TrainingParts& parts) {
+  if (!parts.changes) return;
+  parts.own_sums = sums_of_own_state(parts);
+  parts.rank.device.fill_zero(*parts.compute, parts.changes, parts.own_sums.size() * sizeof(uint32_t));
+  parts.synchronize();
+}
+
+void check_own_state(TrainingParts& parts, std::string_view when) {
+  if (!parts.changes) return;
+  parts.synchronize();
+  std::vector<uint32_t> changes(parts.own_sums.size());
+  parts.rank.device.copy_out(*parts.compute, changes.data(), parts.changes, changes.size() * sizeof(uint32_t));
+  const std::vector<uint32_t> now = sums_of_own_state(parts);
+  for (size_t i = 0; i < now.size(); ++i)
+    if (now[i] != parts.own_sums[i] + changes[i])
+      throw Error(
+          Cause::check_failed,
+          fmt::format("rank {}: its part of {} changed otherwise than by updates, {}: memory lost a bit",
+                      parts.rank.rank,
+                      i == 0 ? "the parameters" : state_name(parts.options.hyper, static_cast<int>(i) - 1), when),
+          "amdahl doctor for a faulty device, then the run again", parts.rank.rank);
+  begin_own_state(parts);
+}
+
+void check_replicas(TrainingParts& parts, double timeout_seconds, std::string_view when) {
+  check_own_state(parts, when);
+  const ParallelPlan& plan = parts.options.plan;
+  Communicator& replicas = parts.divided.dp();
+  if (replicas.world_size() < 2 || !parts.row.replicas) return;
+  const ParameterLayout& layout = parts.model.layout();
+  const std::string mine = pack(hash_tensors(layout, read_parameters(parts)));
   std::vector<TensorHashes> by_rank;
-  for (const std::string& bytes : replicas.exchange(mine, Deadline::after_seconds(options.timeout_seconds)))
+  for (const std::string& bytes : replicas.exchange(mine, Deadline::after_seconds(timeout_seconds)))
     by_rank.push_back(unpack(bytes));
   std::vector<int> ranks;
   for (int dp = 0; dp < replicas.world_size(); ++dp) {
-    MeshPlace place = place_of(options.plan.mesh, rank.rank);
+    MeshPlace place = parts.divided.place();
     place.dp = dp;
-    ranks.push_back(rank_of(options.plan.mesh, place));
+    ranks.push_back(rank_of(plan.mesh, place));
   }
   if (const auto error = compare_replicas(layout, by_rank, when, ranks)) throw Error(*error);
 }

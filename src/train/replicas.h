@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/trainer.h"
+#include "train/assemble.h"
 
 namespace amdahl {
 
@@ -27,9 +27,16 @@ inline std::unique_ptr<Error> compare_replicas(const ModelSpec& model, const std
   return compare_replicas(make_layout(model), by_rank, when);
 }
 
-/// Collective over the trainer's ranks; blocks. Throws the error of Trainer::check_own_state on its rank, and that of
+/// Where ranks hold parts alone (ZeRO): notes the sums of the bits of this rank's part of the parameters and of the
+/// optimizer's state, which were set. Blocks.
+void begin_own_state(TrainingParts& parts);
+/// Error{check_failed} when that part changed otherwise than by updates since the last call, or since it was set, as
+/// memory does that loses a bit. `when` ends the message. Blocks.
+void check_own_state(TrainingParts& parts, std::string_view when);
+
+/// Collective over the trainer's ranks; blocks. Throws the error of check_own_state on its rank, and that of
 /// compare_replicas on every rank. Compares nothing for one rank, and for strategies whose ranks hold different
 /// parameters.
-void check_replicas(const RankContext& rank, Trainer& trainer, const TrainerOptions& options, std::string_view when);
+void check_replicas(TrainingParts& parts, double timeout_seconds, std::string_view when);
 
 }  // namespace amdahl

@@ -1,11 +1,11 @@
-// What a checkpoint keeps of a trainer, gathered on rank 0 and distributed from there.
+#include "train/trainer_state.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
-#include "train/trainer.h"
+#include "train/replicas.h"
 
 namespace amdahl {
 namespace {
@@ -32,291 +32,334 @@ std::vector<float> collect(const std::vector<float>& whole, const std::vector<Fl
   return values;
 }
 
-}  // namespace
-
-std::vector<FloatRange> Trainer::owned_by(int dp_rank) const {
-  return row_.owned(options_.plan, model_.layout(), dp_rank);
-}
-
-bool Trainer::state_is_divided() const {
-  return options_.plan.mesh.dp > 1 && floats_in(owned_by(0)) < model_.layout().num_floats;
-}
-
-std::vector<float> Trainer::read_floats(const float* from, int64_t count) {
-  std::vector<float> host(static_cast<size_t>(count));
-  rank_.device.copy_out(*compute_, host.data(), from, host.size() * sizeof(float));
-  synchronize();
-  return host;
-}
-
-void Trainer::write_floats(float* to, const std::vector<float>& values) {
-  rank_.device.copy_in(*compute_, to, values.data(), values.size() * sizeof(float));
-  synchronize();
-}
-
-std::optional<LossScale> Trainer::loss_scale() {
-  if (!optimizer_->loss_scale()) return std::nullopt;
-  LossScale host;
-  rank_.device.copy_out(*compute_, &host, optimizer_->loss_scale(), sizeof host);
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::parameters() {
-  if (shards_parameters()) return gathered_parameters();
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.params(), host.size() * sizeof(float));
-  synchronize();
-  return host;
-}
-
-std::vector<float> Trainer::gradients() {
-  if (!options_.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
-  if (model_.storage().shards.gradients) return owned_gradients();
-  std::vector<float> host(static_cast<size_t>(model_.layout().num_floats));
-  rank_.device.copy_out(*compute_, host.data(), model_.grads(), host.size() * sizeof(float));
-  synchronize();
-  return host;
-}
-
-/// For tests and small models: every rank gets the parameters through the control plane.
-std::vector<float> Trainer::gathered_parameters() {
-  const std::vector<float> held = read_floats(model_.params(), floats_in(owned()));
-  const std::string mine(reinterpret_cast<const char*>(held.data()), held.size() * sizeof(float));
-  std::vector<float> whole(static_cast<size_t>(model_.layout().num_floats));
-  const std::vector<std::string> all = replicas().exchange(mine, deadline());
-  for (int rank = options_.plan.mesh.dp - 1; rank >= 0; --rank) {
-    const std::string& bytes = all[static_cast<size_t>(rank)];
-    std::vector<float> theirs(bytes.size() / sizeof(float));
-    std::memcpy(theirs.data(), bytes.data(), bytes.size());
-    spread(theirs, owned_by(rank), whole);
+/// Copies what a rank holds of each tensor to its place in the whole layout.
+void place_shards(const std::vector<float>& held, const ParameterLayout& layout, const ParameterLayout& all,
+                  std::vector<float>& whole) {
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
+    const LayerSlice& slice = layout.layers[i];
+    if (slice.is_table_copy) continue;
+    for (size_t t = 0; t < slice.tensors.size(); ++t) {
+      const float* const from = held.data() + slice.tensors[t].begin;
+      float* const to = whole.data() + all.layers[i].tensors[t].begin;
+      for_each_run(slice.tensors[t], [&](int64_t in_whole, int64_t in_shard, int64_t count) {
+        std::copy_n(from + in_shard, count, to + in_whole);
+      });
+    }
   }
-  return whole;
 }
 
-std::vector<float> Trainer::owned_gradients() {
-  std::vector<float> whole(static_cast<size_t>(model_.layout().num_floats));
-  spread(read_floats(model_.grads(), floats_in(owned())), owned(), whole);
-  return whole;
-}
-
-void Trainer::settle() {
-  strategy_->settle();
-  synchronize();
-}
-
-TrainerState Trainer::save_state() {
-  settle();
-  TrainerState state;
-  const bool root = rank_.rank == 0;
-  state.parameters = whole_parameters();
-  state.buffers = whole_buffers();
-  state.loss_scale = loss_scale();
-  state.feedback = gather_feedback();
-  rank_.device.copy_out(*compute_, &state.step, model_.step_counter(), sizeof state.step);
-  for (float* const array : optimizer_->state()) {
-    std::vector<float> whole = gather_state(array);
-    if (divided_) whole = gather_whole(whole);
-    if (root) state.optimizer.push_back(std::move(whole));
+/// The inverse: what a rank with this layout holds of the whole.
+std::vector<float> take_shards(const std::vector<float>& whole, const ParameterLayout& layout,
+                               const ParameterLayout& all) {
+  std::vector<float> held(static_cast<size_t>(layout.num_floats), 0.0f);
+  for (size_t i = 0; i < layout.layers.size(); ++i) {
+    const LayerSlice& slice = layout.layers[i];
+    for (size_t t = 0; t < slice.tensors.size(); ++t) {
+      const float* const from = whole.data() + all.layers[slice.is_table_copy ? 0 : i].tensors[t].begin;
+      float* const to = held.data() + slice.tensors[t].begin;
+      for_each_run(slice.tensors[t], [&](int64_t in_whole, int64_t in_shard, int64_t count) {
+        std::copy_n(from + in_whole, count, to + in_shard);
+      });
+    }
   }
-  synchronize();
-  return state;
+  return held;
 }
 
-/// The array over the layout of this rank on data-parallel rank 0; empty on other ranks. Where several ranks hold a
-/// parameter's state, the lowest rank's counts: it is the one that updates it under every strategy.
-std::vector<float> Trainer::gather_state(const float* array) {
-  std::vector<float> whole;
-  if (dp_rank() != 0) {
-    const int64_t mine = floats_in(owned());
-    if (state_is_divided() && mine > 0) replicas().send(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
-    synchronize();
-    return whole;
+/// Arrays as bytes for a message: number of values, length of the name, name, values.
+std::string pack_arrays(const std::vector<NamedArray>& arrays) {
+  std::string bytes;
+  const auto add = [&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); };
+  for (const NamedArray& array : arrays) {
+    const uint64_t sizes[2] = {array.values.size(), array.name.size()};
+    add(sizes, sizeof sizes);
+    add(array.name.data(), array.name.size());
+    add(array.values.data(), array.values.size() * sizeof(float));
   }
-  whole.resize(static_cast<size_t>(model_.layout().num_floats));
-  for (int rank = options_.plan.mesh.dp - 1; rank > 0 && state_is_divided(); --rank) {
-    const int64_t floats = floats_in(owned_by(rank));
-    if (floats == 0) continue;
-    const auto received = rank_.device.allocate(static_cast<size_t>(floats) * sizeof(float));
-    replicas().recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
-    spread(read_floats(received->as<float>(), floats), owned_by(rank), whole);
+  return bytes;
+}
+
+std::vector<NamedArray> unpack_arrays(const std::string& bytes) {
+  std::vector<NamedArray> arrays;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t sizes[2] = {};
+    std::memcpy(sizes, bytes.data() + at, sizeof sizes);
+    at += sizeof sizes;
+    NamedArray& array = arrays.emplace_back();
+    array.name = bytes.substr(at, sizes[1]);
+    at += sizes[1];
+    array.values.resize(sizes[0]);
+    array.shape = {static_cast<int64_t>(sizes[0])};
+    std::memcpy(array.values.data(), bytes.data() + at, sizes[0] * sizeof(float));
+    at += sizes[0] * sizeof(float);
   }
-  spread(read_floats(array, floats_in(owned())), owned(), whole);
-  return whole;
-}
-
-/// Of the bits of the owned parameters, then of each array of state.
-std::vector<uint32_t> Trainer::sums_of_own_state() {
-  const std::vector<float*> arrays = optimizer_->state();
-  std::vector<uint32_t> sums(1 + arrays.size());
-  const size_t bytes = sums.size() * sizeof(uint32_t);
-  const std::unique_ptr<Buffer> buffer = rank_.device.allocate(bytes);
-  auto* const on_device = buffer->as<uint32_t>();
-  OptimizerOps& ops = rank_.ops->optimizer();
-  rank_.device.fill_zero(*compute_, on_device, bytes);
-  for (const FloatRange& range : owned())
-    ops.sum_bits(*compute_, model_.storage().owned_param(range.begin), range.floats(), on_device);
-  for (size_t i = 0; i < arrays.size(); ++i) ops.sum_bits(*compute_, arrays[i], floats_in(owned()), on_device + 1 + i);
-  rank_.device.copy_out(*compute_, sums.data(), on_device, bytes);
-  compute_->synchronize(deadline());
-  return sums;
-}
-
-std::vector<float*> Trainer::own_arrays() {
-  std::vector<float*> arrays = optimizer_->state();
-  arrays.insert(arrays.begin(), owned().empty() ? nullptr : model_.storage().owned_param(owned().front().begin));
   return arrays;
 }
 
-void Trainer::begin_own_state() {
-  if (!changes_) return;
-  own_sums_ = sums_of_own_state();
-  rank_.device.fill_zero(*compute_, changes_, own_sums_.size() * sizeof(uint32_t));
-  synchronize();
+std::vector<float> read_floats(TrainingParts& parts, const float* from, int64_t count) {
+  std::vector<float> host(static_cast<size_t>(count));
+  parts.rank.device.copy_out(*parts.compute, host.data(), from, float_bytes(count));
+  parts.synchronize();
+  return host;
 }
 
-void Trainer::check_own_state(std::string_view when) {
-  if (!changes_) return;
-  synchronize();
-  std::vector<uint32_t> changes(own_sums_.size());
-  rank_.device.copy_out(*compute_, changes.data(), changes_, changes.size() * sizeof(uint32_t));
-  const std::vector<uint32_t> before = own_sums_, now = sums_of_own_state();
-  for (size_t i = 0; i < now.size(); ++i)
-    if (now[i] != before[i] + changes[i])
-      throw Error(
-          Cause::check_failed,
-          fmt::format("rank {}: its part of {} changed otherwise than by updates, {}: memory lost a bit", rank_.rank,
-                      i == 0 ? "the parameters" : state_name(options_.hyper, static_cast<int>(i) - 1), when),
-          "amdahl doctor for a faulty device, then the run again", rank_.rank);
-  begin_own_state();
+void write_floats(TrainingParts& parts, float* to, const std::vector<float>& values) {
+  parts.rank.device.copy_in(*parts.compute, to, values.data(), values.size() * sizeof(float));
+  parts.synchronize();
 }
 
-void Trainer::load_state(const TrainerState& state) {
-  synchronize();
-  strategy_->reset();
-  const bool root = rank_.rank == 0;
-  const auto floats =
-      static_cast<size_t>(divided_ ? make_layout(options_.model).num_floats : model_.layout().num_floats);
-  const std::vector<float*> arrays = optimizer_->state();
-  if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
-    throw Error(Cause::internal, "the state of another trainer");
-  distribute_feedback(state.feedback);
-  std::string mine(reinterpret_cast<const char*>(&state.step), sizeof state.step);
-  if (state.loss_scale) mine.append(reinterpret_cast<const char*>(&*state.loss_scale), sizeof(LossScale));
-  const std::string agreed = rank_.communicator.exchange(root ? mine : std::string(), deadline()).front();
-  rank_.device.copy_in(*compute_, model_.step_counter(), agreed.data(), sizeof state.step);
-  if (LossScale* scale = optimizer_->loss_scale(); scale && agreed.size() > sizeof state.step)
-    rank_.device.copy_in(*compute_, scale, agreed.data() + sizeof state.step, sizeof *scale);
-  synchronize();
-  if (divided_) {
-    const std::vector<float> held = distribute_whole(root ? &state.parameters : nullptr);
-    write_floats(model_.params(), shards_parameters() ? collect(held, owned()) : held);
-    for (size_t i = 0; i < arrays.size(); ++i)
-      write_floats(arrays[i], collect(distribute_whole(root ? &state.optimizer[i] : nullptr), owned()));
-    load_buffers(state.buffers);
-    return begin_own_state();
+std::vector<float> receive_floats(TrainingParts& parts, Communicator& ranks, int64_t count, int from) {
+  const auto received = parts.rank.device.allocate(float_bytes(count));
+  ranks.recv(received->data(), static_cast<size_t>(count), DType::f32, from, *parts.compute);
+  return read_floats(parts, received->as<float>(), count);
+}
+
+void send_floats(TrainingParts& parts, const std::vector<float>& values, int to) {
+  const auto sent = parts.rank.device.allocate(values.size() * sizeof(float));
+  write_floats(parts, sent->as<float>(), values);
+  parts.rank.communicator.send(sent->data(), values.size(), DType::f32, to, *parts.compute);
+  parts.synchronize();
+}
+
+ParameterLayout layout_of(const TrainingParts& parts, int rank) {
+  return make_layout(parts.options.model, part_of(parts.options.model, parts.options.plan, rank));
+}
+
+/// For tests and small models: every rank gets the parameters through the control plane.
+std::vector<float> exchange_parameters(TrainingParts& parts) {
+  const std::vector<float> held = read_floats(parts, parts.model.params(), floats_in(parts.owned()));
+  const std::string mine(reinterpret_cast<const char*>(held.data()), held.size() * sizeof(float));
+  std::vector<float> whole(static_cast<size_t>(parts.model.layout().num_floats));
+  const std::vector<std::string> all = parts.divided.dp().exchange(mine, parts.deadline());
+  for (int rank = parts.options.plan.mesh.dp - 1; rank >= 0; --rank) {
+    const std::string& bytes = all[static_cast<size_t>(rank)];
+    std::vector<float> theirs(bytes.size() / sizeof(float));
+    std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    spread(theirs, parts.owned_by(rank), whole);
   }
-  if (shards_parameters()) {
-    distribute_state(model_.params(), root ? &state.parameters : nullptr);
-  } else if (root) {
-    write_floats(model_.params(), state.parameters);
+  return whole;
+}
+
+/// The array of what each rank owns, over the layout of this rank on data-parallel rank 0; empty on other ranks. Where
+/// several ranks hold a parameter's state, the lowest rank's counts: it is the one that updates it under every
+/// strategy.
+std::vector<float> gather_owned(TrainingParts& parts, const float* array) {
+  const int64_t mine = floats_in(parts.owned()), all = parts.model.layout().num_floats;
+  const int ranks = parts.options.plan.mesh.dp;
+  const bool is_spread = ranks > 1 && floats_in(parts.owned_by(0)) < all;
+  Communicator& dp = parts.divided.dp();
+  if (parts.divided.place().dp != 0) {
+    if (is_spread && mine > 0) dp.send(array, static_cast<size_t>(mine), DType::f32, 0, *parts.compute);
+    parts.synchronize();
+    return {};
   }
-  if (rank_.world_size > 1 && !shards_parameters())
-    rank_.communicator.broadcast(model_.params(), floats, DType::f32, 0, *compute_);
-  for (size_t i = 0; i < arrays.size(); ++i) distribute_state(arrays[i], root ? &state.optimizer[i] : nullptr);
-  load_buffers(state.buffers);
-  synchronize();
-  begin_own_state();
+  std::vector<float> whole(static_cast<size_t>(all));
+  for (int rank = ranks - 1; rank > 0 && is_spread; --rank)
+    if (const int64_t floats = floats_in(parts.owned_by(rank)); floats > 0)
+      spread(receive_floats(parts, dp, floats, rank), parts.owned_by(rank), whole);
+  spread(read_floats(parts, array, mine), parts.owned(), whole);
+  return whole;
+}
+
+/// Rank 0 has `whole`; every rank of an undivided model gets what it owns.
+void distribute_owned(TrainingParts& parts, float* array, const std::vector<float>* whole) {
+  if (!whole) {
+    const auto mine = static_cast<size_t>(floats_in(parts.owned()));
+    if (mine > 0) parts.rank.communicator.recv(array, mine, DType::f32, 0, *parts.compute);
+    return parts.synchronize();
+  }
+  write_floats(parts, array, collect(*whole, parts.owned()));
+  for (int rank = 1; rank < parts.rank.world_size; ++rank)
+    if (const std::vector<float> theirs = collect(*whole, parts.owned_by(rank)); !theirs.empty())
+      send_floats(parts, theirs, rank);
+}
+
+/// Of a divided model: the whole array on rank 0, from what data-parallel rank 0 of every part holds; empty on other
+/// ranks.
+std::vector<float> gather_divided(TrainingParts& parts, const std::vector<float>& held) {
+  if (parts.rank.rank != 0) {
+    if (parts.divided.place().dp == 0) send_floats(parts, held, 0);
+    return {};
+  }
+  const ParameterLayout all = make_layout(parts.options.model);
+  std::vector<float> whole(static_cast<size_t>(all.num_floats), 0.0f);
+  place_shards(held, parts.model.layout(), all, whole);
+  for (int rank = 1; rank < parts.rank.world_size; ++rank) {
+    if (place_of(parts.options.plan.mesh, rank).dp != 0) continue;
+    const ParameterLayout theirs = layout_of(parts, rank);
+    place_shards(receive_floats(parts, parts.rank.communicator, theirs.num_floats, rank), theirs, all, whole);
+  }
+  return whole;
+}
+
+/// Of a divided model: what this rank holds of the array that rank 0 passes.
+std::vector<float> distribute_divided(TrainingParts& parts, const std::vector<float>* whole) {
+  const ParameterLayout& mine = parts.model.layout();
+  if (!whole) return receive_floats(parts, parts.rank.communicator, mine.num_floats, 0);
+  const ParameterLayout all = make_layout(parts.options.model);
+  for (int rank = 1; rank < parts.rank.world_size; ++rank)
+    send_floats(parts, take_shards(*whole, layout_of(parts, rank), all), rank);
+  return take_shards(*whole, mine, all);
 }
 
 /// By rank, on rank 0. Plans with feedback have a data axis alone.
-std::vector<std::vector<float>> Trainer::gather_feedback() {
-  std::vector<std::vector<float>> by_rank;
-  float* const mine = strategy_->feedback();
-  if (!mine) return by_rank;
-  const int64_t floats = model_.layout().num_floats;
-  if (rank_.rank != 0) {
-    rank_.communicator.send(mine, static_cast<size_t>(floats), DType::f32, 0, *compute_);
-    synchronize();
-    return by_rank;
+std::vector<std::vector<float>> gather_feedback(TrainingParts& parts) {
+  float* const mine = parts.sync->feedback();
+  if (!mine) return {};
+  Communicator& world = parts.rank.communicator;
+  const int64_t floats = parts.model.layout().num_floats;
+  if (parts.rank.rank != 0) {
+    world.send(mine, static_cast<size_t>(floats), DType::f32, 0, *parts.compute);
+    parts.synchronize();
+    return {};
   }
-  by_rank.push_back(read_floats(mine, floats));
-  const auto received = rank_.device.allocate(static_cast<size_t>(floats) * sizeof(float));
-  for (int rank = 1; rank < rank_.world_size; ++rank) {
-    rank_.communicator.recv(received->data(), static_cast<size_t>(floats), DType::f32, rank, *compute_);
-    by_rank.push_back(read_floats(received->as<float>(), floats));
-  }
+  std::vector<std::vector<float>> by_rank{read_floats(parts, mine, floats)};
+  for (int rank = 1; rank < parts.rank.world_size; ++rank)
+    by_rank.push_back(receive_floats(parts, world, floats, rank));
   return by_rank;
 }
 
 /// `saved` counts on rank 0 alone. With fewer ranks than before a rank takes the sum of several, with more some begin
 /// with none: nothing is lost.
-void Trainer::distribute_feedback(const std::vector<std::vector<float>>& saved) {
-  const std::string count = rank_.communicator.exchange(std::to_string(saved.size()), deadline()).front();
-  float* const mine = strategy_->feedback();
+void distribute_feedback(TrainingParts& parts, const std::vector<std::vector<float>>& saved) {
+  Communicator& world = parts.rank.communicator;
+  const std::string count = world.exchange(std::to_string(saved.size()), parts.deadline()).front();
+  float* const mine = parts.sync->feedback();
   if (!mine && count != "0")
     throw Error(Cause::usage,
                 "the checkpoint holds error feedback of compressed gradients, and this plan sends all of them",
                 "a plan with compress=int8 or compress=topk");
   if (!mine || count == "0") return;
-  const auto floats = static_cast<size_t>(model_.layout().num_floats);
-  if (rank_.rank != 0) {
-    rank_.communicator.recv(mine, floats, DType::f32, 0, *compute_);
-    return synchronize();
+  const auto floats = static_cast<size_t>(parts.model.layout().num_floats);
+  if (parts.rank.rank != 0) {
+    world.recv(mine, floats, DType::f32, 0, *parts.compute);
+    return parts.synchronize();
   }
-  const auto ranks = static_cast<size_t>(rank_.world_size);
-  const auto sent = rank_.device.allocate(floats * sizeof(float));
+  const auto ranks = static_cast<size_t>(parts.rank.world_size);
   for (size_t rank = ranks; rank-- > 0;) {
     std::vector<float> sum(floats, 0.0f);
     for (size_t from = rank; from < saved.size(); from += ranks)
       for (size_t i = 0; i < floats; ++i) sum[i] += saved[from][i];
-    write_floats(rank == 0 ? mine : sent->as<float>(), sum);
-    if (rank > 0) rank_.communicator.send(sent->data(), floats, DType::f32, static_cast<int>(rank), *compute_);
-    synchronize();
+    if (rank > 0)
+      send_floats(parts, sum, static_cast<int>(rank));
+    else
+      write_floats(parts, mine, sum);
   }
 }
 
-std::vector<NamedArray> Trainer::buffers() {
+std::vector<NamedArray> read_buffers(TrainingParts& parts) {
   std::vector<NamedArray> arrays;
-  for (const NamedBuffer& buffer : divided_ ? divided_->buffers() : model_.buffers())
-    arrays.push_back({buffer.name, {buffer.count}, read_floats(buffer.data, buffer.count)});
+  for (const NamedBuffer& buffer : parts.divided.buffers())
+    arrays.push_back({buffer.name, {buffer.count}, read_floats(parts, buffer.data, buffer.count)});
   return arrays;
 }
 
 /// `saved` counts on rank 0 alone.
-void Trainer::load_buffers(const std::vector<NamedArray>& saved) {
-  if (divided_) return load_divided_buffers(saved);
-  for (const NamedBuffer& buffer : model_.buffers()) {
+void load_buffers(TrainingParts& parts, const std::vector<NamedArray>& saved) {
+  const std::string mine = parts.rank.rank == 0 ? pack_arrays(saved) : std::string();
+  const std::vector<NamedArray> all = unpack_arrays(parts.rank.communicator.exchange(mine, parts.deadline()).front());
+  for (const NamedBuffer& buffer : parts.divided.buffers()) {
     const auto found =
-        std::find_if(saved.begin(), saved.end(), [&](const NamedArray& array) { return array.name == buffer.name; });
-    const auto count = static_cast<size_t>(buffer.count);
-    if (rank_.rank == 0) {
-      if (found == saved.end() || found->values.size() != count)
-        throw Error(Cause::data_corrupt,
-                    fmt::format("the checkpoint has no tensor '{}' of {} values", buffer.name, buffer.count),
-                    "a checkpoint of this model");
-      write_floats(buffer.data, found->values);
-    }
-    if (rank_.world_size > 1) rank_.communicator.broadcast(buffer.data, count, DType::f32, 0, *compute_);
+        std::find_if(all.begin(), all.end(), [&](const NamedArray& array) { return array.name == buffer.name; });
+    if (found == all.end() || found->values.size() != static_cast<size_t>(buffer.count))
+      throw Error(Cause::data_corrupt,
+                  fmt::format("the checkpoint has no tensor '{}' of {} values", buffer.name, buffer.count),
+                  "a checkpoint of this model");
+    write_floats(parts, buffer.data, found->values);
   }
 }
 
-/// Rank 0 has `whole`; every rank gets what it owns.
-void Trainer::distribute_state(float* array, const std::vector<float>* whole) {
-  const int64_t mine = floats_in(owned());
-  if (!whole) {
-    if (mine > 0) rank_.communicator.recv(array, static_cast<size_t>(mine), DType::f32, 0, *compute_);
-    return synchronize();
+}  // namespace
+
+std::optional<LossScale> read_loss_scale(TrainingParts& parts) {
+  if (!parts.optimizer->loss_scale()) return std::nullopt;
+  LossScale host;
+  parts.rank.device.copy_out(*parts.compute, &host, parts.optimizer->loss_scale(), sizeof host);
+  parts.synchronize();
+  return host;
+}
+
+std::vector<float> read_parameters(TrainingParts& parts) {
+  if (parts.shards_parameters()) return exchange_parameters(parts);
+  return read_floats(parts, parts.model.params(), parts.model.layout().num_floats);
+}
+
+std::vector<float> gather_parameters(TrainingParts& parts) {
+  const bool is_divided = parts.divided.is_divided();
+  std::vector<float> held;
+  if (parts.shards_parameters())
+    held = gather_owned(parts, parts.model.params());
+  else if (is_divided || parts.rank.rank == 0)
+    held = read_parameters(parts);
+  return is_divided ? gather_divided(parts, held) : held;
+}
+
+std::vector<NamedArray> gather_buffers(TrainingParts& parts) {
+  const bool root = parts.rank.rank == 0;
+  if (!parts.divided.is_divided()) return root ? read_buffers(parts) : std::vector<NamedArray>{};
+  const bool counts = parts.divided.place().dp == 0 && parts.divided.place().tp == 0;
+  const std::string mine = counts ? pack_arrays(read_buffers(parts)) : std::string();
+  std::vector<NamedArray> all;
+  for (const std::string& bytes : parts.rank.communicator.exchange(mine, parts.deadline()))
+    for (NamedArray& array : unpack_arrays(bytes)) all.push_back(std::move(array));
+  return root ? all : std::vector<NamedArray>{};
+}
+
+TrainerState save_state(TrainingParts& parts) {
+  parts.finish_updates();
+  TrainerState state;
+  state.parameters = gather_parameters(parts);
+  state.buffers = gather_buffers(parts);
+  state.loss_scale = read_loss_scale(parts);
+  state.feedback = gather_feedback(parts);
+  parts.rank.device.copy_out(*parts.compute, &state.step, parts.model.step_counter(), sizeof state.step);
+  for (float* const array : parts.optimizer->state()) {
+    std::vector<float> whole = gather_owned(parts, array);
+    if (parts.divided.is_divided()) whole = gather_divided(parts, whole);
+    if (parts.rank.rank == 0) state.optimizer.push_back(std::move(whole));
   }
-  write_floats(array, collect(*whole, owned()));
-  for (int rank = 1; rank < rank_.world_size; ++rank) {
-    const std::vector<float> theirs = collect(*whole, owned_by(rank));
-    if (theirs.empty()) continue;
-    const auto sent = rank_.device.allocate(theirs.size() * sizeof(float));
-    write_floats(sent->as<float>(), theirs);
-    rank_.communicator.send(sent->data(), theirs.size(), DType::f32, rank, *compute_);
-    synchronize();
+  parts.synchronize();
+  return state;
+}
+
+void load_state(TrainingParts& parts, const TrainerState& state) {
+  parts.synchronize();
+  parts.sync->reset();
+  Device& device = parts.rank.device;
+  Communicator& world = parts.rank.communicator;
+  Stream& compute = *parts.compute;
+  float* const parameters = parts.model.params();
+  const bool root = parts.rank.rank == 0;
+  const auto floats = static_cast<size_t>(parts.divided.is_divided() ? make_layout(parts.options.model).num_floats
+                                                                     : parts.model.layout().num_floats);
+  const std::vector<float*> arrays = parts.optimizer->state();
+  if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
+    throw Error(Cause::internal, "the state of another trainer");
+  distribute_feedback(parts, state.feedback);
+  std::string mine(reinterpret_cast<const char*>(&state.step), sizeof state.step);
+  if (state.loss_scale) mine.append(reinterpret_cast<const char*>(&*state.loss_scale), sizeof(LossScale));
+  const std::string agreed = world.exchange(root ? mine : std::string(), parts.deadline()).front();
+  device.copy_in(compute, parts.model.step_counter(), agreed.data(), sizeof state.step);
+  if (LossScale* scale = parts.optimizer->loss_scale(); scale && agreed.size() > sizeof state.step)
+    device.copy_in(compute, scale, agreed.data() + sizeof state.step, sizeof *scale);
+  parts.synchronize();
+  if (parts.divided.is_divided()) {
+    const std::vector<float> held = distribute_divided(parts, root ? &state.parameters : nullptr);
+    write_floats(parts, parameters, parts.shards_parameters() ? collect(held, parts.owned()) : held);
+    for (size_t i = 0; i < arrays.size(); ++i)
+      write_floats(parts, arrays[i],
+                   collect(distribute_divided(parts, root ? &state.optimizer[i] : nullptr), parts.owned()));
+  } else {
+    if (parts.shards_parameters()) {
+      distribute_owned(parts, parameters, root ? &state.parameters : nullptr);
+    } else {
+      if (root) write_floats(parts, parameters, state.parameters);
+      if (parts.rank.world_size > 1) world.broadcast(parameters, floats, DType::f32, 0, compute);
+    }
+    for (size_t i = 0; i < arrays.size(); ++i) distribute_owned(parts, arrays[i], root ? &state.optimizer[i] : nullptr);
   }
+  load_buffers(parts, state.buffers);
+  parts.synchronize();
+  begin_own_state(parts);
 }
 
 }  // namespace amdahl

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "measure/study/step_variants.h"
 #include "reference_mlp.h"
 #include "small_job.h"
 
@@ -129,13 +130,12 @@ TEST(Clipping, StepPartsUpdateToo) {
     RankContext rank{0, 1, *job.devices[0], *job.ops[0], *job.communicators[0]};
     Trainer trainer(rank, options);
     const float *features = data.features.data(), *targets = data.targets.data();  // a CPU device is host memory
-    for (const StepPart part :
-         {StepPart::full, StepPart::forward, StepPart::backward, StepPart::local, StepPart::staged}) {
-      const std::vector<float> before = trainer.parameters();
-      trainer.part_step(features, targets, part, LaunchMode::eager);
+    for (const StepWork& work : {StepWork{}, kForwardStep, kBackwardStep, kLocalStep, kStagedStep}) {
+      const std::vector<float> before = read_parameters(trainer.parts());
+      trainer.launch(features, targets, work, LaunchMode::eager);
       trainer.synchronize();
-      const bool updates = part != StepPart::forward && part != StepPart::backward;
-      EXPECT_EQ(trainer.parameters() != before, updates) << row.name << " part " << static_cast<int>(part);
+      EXPECT_EQ(read_parameters(trainer.parts()) != before, work.update)
+          << row.name << (work.backward ? "" : " forward") << (work.input ? " full" : "");
     }
   }
 }
@@ -171,9 +171,9 @@ TEST(Evaluation, HasTheMeanAbsoluteError) {
   RankContext rank{0, 1, *job.devices[0], *job.ops[0], *job.communicators[0]};
   Trainer trainer(rank, options);
   trainer.step(data.features.data(), data.targets.data());
-  const StepStats stats = trainer.evaluate(data.features.data(), data.targets.data(), kRows);
-  const std::vector<float> parameters = trainer.parameters();
-  const LayerSlice& slice = trainer.model().layout().layers[0];
+  const StepStats stats = evaluate(trainer.parts(), data.features.data(), data.targets.data(), kRows);
+  const std::vector<float> parameters = read_parameters(trainer.parts());
+  const LayerSlice& slice = trainer.parts().model.layout().layers[0];
   double absolute = 0, squared = 0;
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t o = 0; o < 3; ++o) {

@@ -42,7 +42,7 @@ Alone train_alone(const TrainerOptions& of_all, const JobData& data, int ranks, 
   on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int) {
     for (int step = 0; step < steps; ++step)
       trainer.step(features + begin * options.model.input_width, targets + begin * options.model.target_width());
-    result = {trainer.parameters(), trainer.gradients()};
+    result = {read_parameters(trainer.parts()), read_gradients(trainer.parts())};
   });
   return result;
 }
@@ -85,13 +85,13 @@ TEST_P(OnRanks, LocalSgdAveragesTheOptimizerToo) {
   std::vector<std::vector<float>> first(static_cast<size_t>(ranks)), averaged(first);
   on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
     trainer.step(features, targets);
-    first[static_cast<size_t>(rank)] = trainer.parameters();
+    first[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
     trainer.step(features, targets);
-    averaged[static_cast<size_t>(rank)] = trainer.parameters();
-    const TrainerState state = trainer.save_state();
+    averaged[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
+    const TrainerState state = save_state(trainer.parts());
     trainer.step(features, targets);  // from equal parameters and state, on different rows
-    trainer.settle();
-    averaged[static_cast<size_t>(rank)] = trainer.parameters();
+    trainer.parts().finish_updates();
+    averaged[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
   });
   EXPECT_NE(first[0], first[1]);
   for (const std::vector<float>& parameters : averaged) EXPECT_EQ(parameters, averaged[0]);
@@ -135,13 +135,13 @@ TEST_P(OnRanks, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
     size_t bytes = 0;
     on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       for (int step = 0; step < kSteps; ++step) {
-        trainer.take_traffic();
+        trainer.parts().divided.take_traffic();
         trainer.step(features, targets);
-        const std::vector<float> used = trainer.gradients();
-        if (rank == 0) bytes = trainer.take_traffic();
+        const std::vector<float> used = read_gradients(trainer.parts());
+        if (rank == 0) bytes = trainer.parts().divided.take_traffic();
         for (size_t i = 0; i < used.size(); ++i) sent[static_cast<size_t>(rank)][i] += used[i];
       }
-      const TrainerState mine = trainer.save_state();
+      const TrainerState mine = save_state(trainer.parts());
       if (rank == 0) state = mine;
     });
     ASSERT_EQ(state.feedback.size(), static_cast<size_t>(ranks)) << kind;
@@ -172,23 +172,23 @@ TEST_P(OnRanks, LateUpdatesApplyEveryGradientOnceAndNeverLaterThanTheBound) {
     const JobData data = random_data(options.model, kSyncRows, 11);
     JobDevices devices = cpu_job_devices(ranks);
     const JobResult one = run_job(devices, exact, data, 1);
-    std::vector<std::vector<float>> before(static_cast<size_t>(ranks)), settled(before);
+    std::vector<std::vector<float>> before(static_cast<size_t>(ranks)), finished(before);
     on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       const auto r = static_cast<size_t>(rank);
-      const std::vector<float> start = trainer.parameters();
+      const std::vector<float> start = read_parameters(trainer.parts());
       trainer.step(features, targets);
-      EXPECT_EQ(trainer.parameters(), start);  // nothing has arrived
-      trainer.settle();
-      settled[r] = trainer.parameters();
+      EXPECT_EQ(read_parameters(trainer.parts()), start);  // nothing has arrived
+      trainer.parts().finish_updates();
+      finished[r] = read_parameters(trainer.parts());
       for (int step = 0; step < 10; ++step) {
         trainer.step(features, targets);
         trainer.synchronize();
-        EXPECT_LE(trainer.most_steps_behind(), bound);
+        EXPECT_LE(trainer.parts().sync->most_steps_behind(), bound);
       }
-      EXPECT_EQ(trainer.most_steps_behind(), bound);
-      before[r] = trainer.parameters();
+      EXPECT_EQ(trainer.parts().sync->most_steps_behind(), bound);
+      before[r] = read_parameters(trainer.parts());
     });
-    for (const auto& parameters : settled) EXPECT_EQ(parameters, one.params[0]);
+    for (const auto& parameters : finished) EXPECT_EQ(parameters, one.params[0]);
     for (const auto& parameters : before) EXPECT_EQ(parameters, before[0]);
   }
 }
@@ -240,17 +240,17 @@ TEST_P(OnRanks, CheckpointsContinueBitByBit) {
     TrainerState middle, whole, resumed;
     on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       for (int step = 0; step < 4; ++step) trainer.step(features, targets);
-      TrainerState state = trainer.save_state();
+      TrainerState state = save_state(trainer.parts());
       if (rank == 0) middle = std::move(state);
       for (int step = 0; step < 5; ++step) trainer.step(features, targets);
-      state = trainer.save_state();
+      state = save_state(trainer.parts());
       if (rank == 0) whole = std::move(state);
     });
     on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
       trainer.step(features, targets);  // is forgotten
-      trainer.load_state(rank == 0 ? middle : TrainerState{});
+      load_state(trainer.parts(), rank == 0 ? middle : TrainerState{});
       for (int step = 0; step < 5; ++step) trainer.step(features, targets);
-      TrainerState state = trainer.save_state();
+      TrainerState state = save_state(trainer.parts());
       if (rank == 0) resumed = std::move(state);
     });
     EXPECT_EQ(resumed.parameters, whole.parameters) << method;
@@ -289,14 +289,14 @@ TEST(ErrorFeedback, KeepsItsSumOnFewerRanksAndIsRefusedWithoutCompression) {
   TrainerState saved, moved;
   on_trainers(four, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
     trainer.step(features, targets);
-    TrainerState state = trainer.save_state();
+    TrainerState state = save_state(trainer.parts());
     if (rank == 0) saved = std::move(state);
   });
   for (const int ranks : {2, 3}) {
     on_trainers(sync_options(fmt::format("dp{},compress=topk", ranks)), data,
                 [&](Trainer& trainer, const float*, const float*, int rank) {
-                  trainer.load_state(rank == 0 ? saved : TrainerState{});
-                  TrainerState state = trainer.save_state();
+                  load_state(trainer.parts(), rank == 0 ? saved : TrainerState{});
+                  TrainerState state = save_state(trainer.parts());
                   if (rank == 0) moved = std::move(state);
                 });
     ASSERT_EQ(moved.feedback.size(), static_cast<size_t>(ranks));
@@ -309,7 +309,7 @@ TEST(ErrorFeedback, KeepsItsSumOnFewerRanksAndIsRefusedWithoutCompression) {
   }
   try {
     on_trainers(sync_options("dp2"), data, [&](Trainer& trainer, const float*, const float*, int rank) {
-      trainer.load_state(rank == 0 ? saved : TrainerState{});
+      load_state(trainer.parts(), rank == 0 ? saved : TrainerState{});
     });
     ADD_FAILURE() << "feedback was dropped";
   } catch (const Error& error) {

@@ -52,8 +52,8 @@ HalfResult run_half(const TrainerOptions& options, const JobData& data, int step
     if (rank == 0) result.losses.push_back(loss);
   };
   hooks.at_end = [&](Trainer& trainer, int rank) {
-    result.scales[static_cast<size_t>(rank)] = trainer.loss_scale().value();
-    result.parameters[static_cast<size_t>(rank)] = trainer.parameters();
+    result.scales[static_cast<size_t>(rank)] = read_loss_scale(trainer.parts()).value();
+    result.parameters[static_cast<size_t>(rank)] = read_parameters(trainer.parts());
   };
   result.state = run_from(job, options, data, steps, from, hooks);
   return result;

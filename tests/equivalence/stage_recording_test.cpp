@@ -75,10 +75,10 @@ TEST(StageRecording, CountsWhatTensorParallelRanksExchange) {
       size_t bytes = 0;
       on_trainers(job, options, random_data(model, plan.global_batch, 1),
                   [&](Trainer& trainer, const float* features, const float* targets, int rank) {
-                    trainer.take_traffic();
+                    trainer.parts().divided.take_traffic();
                     trainer.step(features, targets);
                     trainer.synchronize();
-                    if (rank == 0) bytes = trainer.take_traffic();
+                    if (rank == 0) bytes = trainer.parts().divided.take_traffic();
                   });
       EXPECT_EQ(plan.accumulate * record_stage(model, stage, BackendKind::cpu, MathMode::fp32).tensor_bytes,
                 static_cast<int64_t>(bytes))

@@ -103,10 +103,10 @@ TEST(VirtualShardsTraffic, IsWhatIsDeclared) {
       const TrainerOptions options = shard_options(small.spec, devices, 6);
       const JobData data = random_data(small.spec, kShardRows, 11);
       on_trainers(options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
-        trainer.take_traffic();
+        trainer.parts().divided.take_traffic();
         trainer.step(features, targets);
         trainer.synchronize();
-        EXPECT_EQ(static_cast<int64_t>(trainer.take_traffic()),
+        EXPECT_EQ(static_cast<int64_t>(trainer.parts().divided.take_traffic()),
                   find_strategy(options.plan.strategy).traffic_bytes(options.plan, small.spec, rank))
             << small.name << devices;
       });

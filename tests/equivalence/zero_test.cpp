@@ -51,8 +51,8 @@ ZeroRun continue_from(const TrainerOptions& options, const JobData& data, int st
   ZeroRun result;
   RunHooks hooks;
   hooks.at_end = [&](Trainer& trainer, int rank) {
-    if (!trainer.evaluates()) return;
-    const StepStats stats = trainer.evaluate(data.features.data(), data.targets.data(), kZeroRows);
+    if (!takes_part_in_evaluation(trainer.parts())) return;
+    const StepStats stats = evaluate(trainer.parts(), data.features.data(), data.targets.data(), kZeroRows);
     if (rank == 0) result.loss = stats.loss;
   };
   result.state = run_from(options, data, steps, from, hooks);

@@ -61,9 +61,9 @@ GpuHalfRun run_half(JobDevices& job, const TrainerOptions& options, const JobDat
     trainer.step(features->as<float>(), targets->as<float>());
     run.losses.push_back(trainer.stats().loss);
   }
-  run.parameters = trainer.parameters();
-  run.scale = trainer.loss_scale().value();
-  run.step = trainer.save_state().step;
+  run.parameters = read_parameters(trainer.parts());
+  run.scale = read_loss_scale(trainer.parts()).value();
+  run.step = save_state(trainer.parts()).step;
   return run;
 }
 

@@ -12,6 +12,7 @@
 #include "random_plans.h"
 #include "sequence_models.h"
 #include "shard_ops.h"
+#include "train/replicas.h"
 
 namespace amdahl::test {
 namespace {
@@ -80,8 +81,8 @@ TEST(GpuLostBits, OfPartsThatOneRankHoldsAreFound) {
               trainer.step(features, targets);
               trainer.synchronize();
               if (step != 2 || rank != 1 || array < 0) continue;
-              float* const at = trainer.own_arrays()[static_cast<size_t>(array)] +
-                                place % static_cast<uint32_t>(trainer.owned().front().floats());
+              float* const at = own_arrays(trainer.parts())[static_cast<size_t>(array)] +
+                                place % static_cast<uint32_t>(trainer.parts().owned().front().floats());
               Device& device = *job.devices[1];
               uint32_t word = 0;
               device.copy_out(trainer.compute_stream(), &word, at, sizeof word);
@@ -91,7 +92,7 @@ TEST(GpuLostBits, OfPartsThatOneRankHoldsAreFound) {
               trainer.synchronize();
             }
             try {
-              trainer.check_own_state("now");
+              check_own_state(trainer.parts(), "now");
             } catch (const Error& error) {
               EXPECT_EQ(error.cause(), Cause::check_failed);
               EXPECT_EQ(rank, 1) << error.what();

@@ -101,16 +101,16 @@ PlanResult run_plan(JobDevices& job, const TrainerOptions& options, const JobDat
           trainer.step(features->as<float>(), targets->as<float>());
           const StepStats stats = trainer.stats();
           if (step == 0 && options.keep_gradients) {
-            const std::vector<float> gradients = trainer.gradients();
+            const std::vector<float> gradients = read_gradients(trainer.parts());
             const std::lock_guard held(lock);
-            place_owned(gradients, trainer.model().layout(), trainer.owned(), all, result.gradients);
+            place_owned(gradients, trainer.parts().model.layout(), trainer.parts().owned(), all, result.gradients);
           }
           if (index != 0) continue;
           result.losses.push_back(stats.loss);
           result.correct = stats.correct;
         }
-        result.replica[r] = trainer.parameters();
-        std::vector<float> whole = trainer.whole_parameters();
+        result.replica[r] = read_parameters(trainer.parts());
+        std::vector<float> whole = gather_parameters(trainer.parts());
         if (index == 0) result.parameters = std::move(whole);
       },
       [&](const Error& cause) {
@@ -157,13 +157,13 @@ TrainerState run_from(JobDevices& job, const TrainerOptions& options, const JobD
                       const TrainerState* from, const RunHooks& hooks) {
   TrainerState result;
   on_trainers(job, options, data, [&](Trainer& trainer, const float* features, const float* targets, int rank) {
-    if (from) trainer.load_state(rank == 0 ? *from : TrainerState{});
+    if (from) load_state(trainer.parts(), rank == 0 ? *from : TrainerState{});
     for (int step = 0; step < steps; ++step) {
       trainer.step(features, targets);
       if (hooks.after_step) hooks.after_step(trainer, rank);
     }
     if (hooks.at_end) hooks.at_end(trainer, rank);
-    TrainerState state = trainer.save_state();
+    TrainerState state = save_state(trainer.parts());
     if (state.parameters.empty() != (rank != 0)) throw Error(Cause::internal, "a state is not on rank 0 alone");
     if (rank == 0) result = std::move(state);
   });

@@ -64,6 +64,27 @@ JobDevices symmetric_job_devices(int count) {
   return job;
 }
 
+std::vector<float> read_gradients(TrainingParts& parts) {
+  if (!parts.options.keep_gradients) throw Error(Cause::internal, "gradients were asked for but not kept");
+  std::vector<float> whole(static_cast<size_t>(parts.model.layout().num_floats));
+  std::vector<FloatRange> kept{{0, parts.model.layout().num_floats}};
+  if (parts.model.storage().shards.gradients) kept = parts.owned();
+  const float* from = parts.model.grads();
+  for (const FloatRange& range : kept) {
+    parts.rank.device.copy_out(*parts.compute, whole.data() + range.begin, from, float_bytes(range.floats()));
+    from += range.floats();
+  }
+  parts.synchronize();
+  return whole;
+}
+
+std::vector<float*> own_arrays(TrainingParts& parts) {
+  const std::vector<FloatRange> owned = parts.owned();
+  std::vector<float*> arrays = parts.optimizer->state();
+  arrays.insert(arrays.begin(), owned.empty() ? nullptr : parts.model.storage().owned_param(owned.front().begin));
+  return arrays;
+}
+
 JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData& data, int steps) {
   const int world = options.plan.num_devices();
   JobResult result;
@@ -98,12 +119,12 @@ JobResult run_job(JobDevices& job, const TrainerOptions& options, const JobData&
             result.comm_bytes[r] = rank.communicator.traffic().payload_bytes;
             result.comm_calls[r] = rank.communicator.traffic().num_calls;
           }
-          if (step == 0 && options.keep_gradients) gradients[r] = trainer.gradients();
+          if (step == 0 && options.keep_gradients) gradients[r] = read_gradients(trainer.parts());
           if (index != 0) continue;
           result.losses.push_back(stats.loss);
           result.correct = stats.correct;
         }
-        result.params[r] = trainer.parameters();
+        result.params[r] = read_parameters(trainer.parts());
       },
       [&](const Error& cause) {
         for (auto& communicator : job.communicators) communicator->abort(cause);

@@ -8,6 +8,7 @@
 
 #include "comm/world.h"
 #include "train/trainer.h"
+#include "train/trainer_state.h"
 
 namespace amdahl::test {
 
@@ -41,6 +42,11 @@ struct JobDevices {
 JobDevices cpu_job_devices(int count, MathMode math = MathMode::fp32);
 /// With collectives in symmetric memory.
 JobDevices symmetric_job_devices(int count);
+
+/// Of the global batch in the owned ranges; needs keep_gradients.
+std::vector<float> read_gradients(TrainingParts& parts);
+/// On the device: the parameters of the first owned range, and the optimizer's arrays of state for all of them.
+std::vector<float*> own_arrays(TrainingParts& parts);
 
 /// Runs `steps` optimizer steps on the same global batch. The result has the gradients if `options` keep them.
 JobResult run_job(JobDevices& devices, const TrainerOptions& options, const JobData& data, int steps);

@@ -85,7 +85,7 @@ TrainStage::TrainStage(RankContext& rank, const PipelinePlan& plan, const Sensor
 
 void TrainStage::enqueue(BatchBuffers::Place& place, int batch) {
   trainer_.step(place.features->as<float>(), place.targets->as<float>());
-  device_.copy_within(stream(), log_->as<float>() + batch * kLogFloats, trainer_.model().grads(),
+  device_.copy_within(stream(), log_->as<float>() + batch * kLogFloats, trainer_.parts().model.grads(),
                       float_bytes(kLogFloats));
 }
 

@@ -14,6 +14,7 @@
 #include "measure/sampling/rank_results.h"
 #include "measure/sampling/rank_sampler.h"
 #include "train/replicas.h"
+#include "train/trainer_state.h"
 
 namespace amdahl {
 
@@ -75,9 +76,10 @@ StudyCellRank::StudyCellRank(const RankContext& rank, const TrainerOptions& opti
       options_(options),
       settings_(settings),
       bytes_before_(rank.device.allocated_bytes()),
+      probes_(rank.device),
       trainer_(rank, options),
       pool_(trainer_, rank.device, data, options.plan, settings.pool_batches, deadline_of(options)),
-      parts_(rank, trainer_, pool_, options.launch, options.timeout_seconds, settings.brief),
+      parts_(trainer_, probes_, pool_, options.launch, options.timeout_seconds, settings.brief),
       own_bytes_(rank.device.allocated_bytes() - bytes_before_),
       given_timeout_seconds_(options.timeout_seconds),
       start_(rank.device.make_event()),
@@ -134,17 +136,17 @@ WarmUp StudyCellRank::warm_up() {
   return warm;
 }
 
-void StudyCellRank::prepare(int rehearsals) {
-  constexpr double kRehearsalUs = 1e6;  // limit of a rehearsal's timed steps; a shorter run is rehearsed whole
-  measure(1, settings_.brief ? Account::none : Account::rehearsed);  // captures graphs and chooses algorithms
+void StudyCellRank::prepare(int discarded_runs) {
+  constexpr double kDiscardedUs = 1e6;                               // limit of the timed steps of a discarded run
+  measure(1, settings_.brief ? Account::none : Account::discarded);  // captures graphs and chooses algorithms
   if (settings_.brief) return;
   warmed_ = warm_up();
   const double step_us = warmed_->load_us / static_cast<double>(warmed_->steps);
-  const auto steps = static_cast<int>(std::clamp(kRehearsalUs / step_us, 1.0, static_cast<double>(settings_.steps)));
-  for (rehearsals_ = 0; rehearsals_ < rehearsals; ++rehearsals_) measure(steps, Account::none);
+  const auto steps = static_cast<int>(std::clamp(kDiscardedUs / step_us, 1.0, static_cast<double>(settings_.steps)));
+  for (discarded_ = 0; discarded_ < discarded_runs; ++discarded_) measure(steps, Account::none);
 }
 
-void StudyCellRank::limit_waits(double collective_seconds, double host_seconds) {
+void StudyCellRank::set_timeouts(double collective_seconds, double host_seconds) {
   rank_.communicator.set_timeout(collective_seconds);
   trainer_.set_timeout(host_seconds);
   options_.timeout_seconds = host_seconds;
@@ -160,16 +162,17 @@ bool StudyCellRank::accounts() {
 RankRun StudyCellRank::run() {
   if (options_.auto_timeout) {
     const AutoTimeouts limits = auto_timeouts(longest_step_us_ / 1e6, std::max(settings_.steps, settings_.warmup));
-    limit_waits(limits.collective_seconds, limits.host_seconds);
+    set_timeouts(limits.collective_seconds, limits.host_seconds);
   }
   RankRun run = measure(settings_.steps, accounts() ? Account::measured : Account::none);
-  if (options_.auto_timeout) limit_waits(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
+  if (options_.auto_timeout)
+    set_timeouts(given_timeout_seconds_, given_timeout_seconds_);  // other cells are still cold
   if (!warmed_) return run;
   run.warmup_steps = static_cast<double>(warmed_->steps);
   run.warmup_us = warmed_->load_us;
   run.warmup_drift_percent = warmed_->drift_percent;
   run.warmup_settled = warmed_->settled;
-  run.warmup_rehearsals = rehearsals_;
+  run.warmup_rehearsals = discarded_;
   warmed_.reset();
   return run;
 }
@@ -179,23 +182,23 @@ RankRun StudyCellRank::measure(int steps, Account account) {
   rank_.device.reset_peak();
   const size_t bytes_at_start = rank_.device.allocated_bytes();
   trainer_.reset();
-  trainer_.take_traffic();
+  trainer_.parts().divided.take_traffic();
   one_step(0);
   run.loss_first = trainer_.stats().loss;
   if (comm_bytes_ < 0) {
-    const int64_t period = trainer_.period();
+    const int64_t period = trainer_.parts().sync->period();
     for (int64_t step = 1; step < period; ++step) one_step(static_cast<size_t>(step) % pool_.size());
     trainer_.synchronize();
-    comm_bytes_ = static_cast<double>(trainer_.take_traffic()) / static_cast<double>(period);
+    comm_bytes_ = static_cast<double>(trainer_.parts().divided.take_traffic()) / static_cast<double>(period);
   }
   run.comm_bytes = comm_bytes_;
   const int lead = std::min(kLeadSteps, settings_.warmup);
   if (settings_.warmup > lead) timed_steps(0, settings_.warmup - lead, nullptr);
   run.step_us = timed_steps(lead, steps, &run);
   run.loss_last = trainer_.stats().loss;
-  run.steps_behind = static_cast<double>(trainer_.most_steps_behind());
-  trainer_.settle();
-  if (const auto scale = trainer_.loss_scale()) {
+  run.steps_behind = static_cast<double>(trainer_.parts().sync->most_steps_behind());
+  trainer_.parts().finish_updates();
+  if (const auto scale = read_loss_scale(trainer_.parts())) {
     run.loss_scale = static_cast<double>(scale->scale);
     run.skipped_steps = static_cast<double>(scale->skipped_steps);
   }
@@ -204,10 +207,10 @@ RankRun StudyCellRank::measure(int steps, Account account) {
                 fmt::format("loss became {} within {} steps at global batch {}", run.loss_last,
                             settings_.warmup + settings_.steps, options_.plan.global_batch),
                 "a smaller `learning_rate`, or check the data for extreme values");
-  check_replicas(rank_, trainer_, options_, fmt::format("after {} steps", settings_.warmup + steps));
+  check_replicas(trainer_.parts(), options_.timeout_seconds, fmt::format("after {} steps", settings_.warmup + steps));
   // Both leave different parameters on each rank.
   if (account == Account::measured) run.parts = parts_.measure(run.step_us);
-  if (account == Account::rehearsed) parts_.rehearse(run.step_us);
+  if (account == Account::discarded) parts_.warm_up(run.step_us);
   run.memory_peak_bytes = static_cast<double>(own_bytes_ + rank_.device.peak_allocated_bytes() - bytes_at_start);
   own_bytes_ += rank_.device.allocated_bytes() - bytes_at_start;  // workspace that the first run allocated and keeps
   return run;

@@ -40,10 +40,10 @@ class StudyCellRank {
   StudyCellRank(const RankContext& rank, const TrainerOptions& options, const Dataset& data,
                 const StudySettings& settings);
 
-  /// Call once, before the first run: a warm-up that ends when clocks and times are stable, then `rehearsals` runs that
-  /// are discarded. One-time costs of first runs (graphs, clocks, caches, allocations) are then paid before every
-  /// counted run. Collective over the cell's ranks.
-  void prepare(int rehearsals);
+  /// Call once, before the first run: a warm-up that ends when clocks and times are stable, then runs that are
+  /// discarded. One-time costs of first runs (graphs, clocks, caches, allocations) are then paid before every counted
+  /// run. Collective over the cell's ranks.
+  void prepare(int discarded_runs);
   /// Fresh weights, warm-up steps, timed steps, steps with parts left out. Collective over the cell's ranks.
   RankRun run();
   /// Fresh weights, `first` steps, then steps up to `end` with stamps of every piece. Not a sample of the study.
@@ -52,14 +52,14 @@ class StudyCellRank {
   double probe(int steps);
 
  private:
-  enum class Account { none, rehearsed, measured };
+  enum class Account { none, discarded, measured };
   RankRun measure(int steps, Account account);
   /// Whether the run that begins has a step account: ten of a cell's runs do, at equal distances; of a brief study the
   /// first. Counts the runs.
   bool accounts();
   void one_step(size_t batch);
-  /// Sets the deadlines of later waits: `collective_seconds` of a collective, `host_seconds` of the host.
-  void limit_waits(double collective_seconds, double host_seconds);
+  /// Of later collectives, and of later waits of the host.
+  void set_timeouts(double collective_seconds, double host_seconds);
   WarmUp warm_up();
   /// Mean time in us of one of `steps` steps, after `lead` untimed ones.
   double timed_steps(int lead, int steps, RankRun* run);
@@ -67,14 +67,16 @@ class StudyCellRank {
   RankContext rank_;
   TrainerOptions options_;
   const StudySettings& settings_;
-  size_t bytes_before_;                                    // allocated on the device by others, before this cell
-  std::vector<std::unique_ptr<StepStamps>> trace_stamps_;  // referenced by the trainer's graphs, so declared before it
+  size_t bytes_before_;  // allocated on the device by others, before this cell
+  // Referenced by the trainer's graphs, so declared before it.
+  std::vector<std::unique_ptr<StepStamps>> trace_stamps_;
+  StepProbes probes_;
   Trainer trainer_;
   BatchPool pool_;
   PartTimer parts_;
   size_t own_bytes_;
   std::optional<WarmUp> warmed_;  // set by prepare(), cleared by the run that reports it
-  int rehearsals_ = 0;
+  int discarded_ = 0;
   int num_runs_ = 0;  // begun by this process
   double given_timeout_seconds_;
   double longest_step_us_ = 0;  // of the warm-up, on the slowest rank

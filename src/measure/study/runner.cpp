@@ -20,10 +20,10 @@ namespace amdahl {
 namespace {
 
 constexpr int kProbeSteps = 3;
-constexpr int kRehearsals = 1;  // discarded runs of a cell before its first counted one
-// Rehearsals of the first cell on a device in a process. On an H200, copies of initial weights from the host change the
-// launch cost: a graph takes 1.2 us less before the fourth such copy than after it.
-constexpr int kFirstRehearsals = 3;
+constexpr int kDiscardedRuns = 1;  // of a cell before its first counted one
+// Of the first cell on a device in a process. On an H200, copies of initial weights from the host change the launch
+// cost: a graph takes 1.2 us less before the fourth such copy than after it.
+constexpr int kFirstDiscardedRuns = 3;
 constexpr int kAccountSteps = 60;  // approximate duration of a run's step account, in steps
 
 // All ranks of one cell, and its state and results so far.
@@ -148,8 +148,8 @@ void make_room(Fleet& fleet, const Dataset& data, const StudySettings& settings,
 // `used`: how many of the fleet's devices a cell of this process has used before.
 void prepare_cell(Fleet& fleet, const Dataset& data, const StudySettings& settings, Cell& cell, int* used) {
   if (std::exchange(cell.prepared, true)) return;
-  const int rehearsals = cell.spec.devices > *used ? kFirstRehearsals : kRehearsals;
-  fleet.run(cell.spec.devices, [&](RankContext& rank) { cell_rank(rank, data, settings, cell).prepare(rehearsals); });
+  const int discarded = cell.spec.devices > *used ? kFirstDiscardedRuns : kDiscardedRuns;
+  fleet.run(cell.spec.devices, [&](RankContext& rank) { cell_rank(rank, data, settings, cell).prepare(discarded); });
   *used = std::max(*used, cell.spec.devices);
 }
 
@@ -191,7 +191,7 @@ StepTrace trace_cell(Fleet& fleet, const Dataset& data, const StudySettings& set
   return result;
 }
 
-bool settled(const std::vector<Cell>& cells, double rel_ci) {
+bool all_tight(const std::vector<Cell>& cells, double rel_ci) {
   if (rel_ci <= 0) return false;
   return std::all_of(cells.begin(), cells.end(), [&](const Cell& cell) {
     return cell.dropped || cell.spec.extra || decide_stop(cell.step_times_us, {rel_ci}).tight;
@@ -221,7 +221,7 @@ class GroupRunner {
     const int before = progress_->finished;
     for (int run = settings_.first_run; run < settings_.runs_end(); ++run) {
       for (const size_t i : order_of_run(specs, run)) one_run(cells_[i], run);
-      if (fleet_.agree(settled(cells_, settings_.rel_ci) ? "stop" : "go") == "stop") break;
+      if (fleet_.agree(all_tight(cells_, settings_.rel_ci) ? "stop" : "go") == "stop") break;
     }
     progress_->finished = before + (settings_.runs_end() - settings_.first_run) * static_cast<int>(cells_.size());
     if (!settings_.trace) return;

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "measure/study/stage_account.h"
+#include "measure/study/step_variants.h"
 #include "measure/training/batch_pool.h"
-#include "train/trainer.h"
 
 namespace amdahl {
 
@@ -26,7 +26,7 @@ struct PartTimes {
   double launch_floor = 0;     // time of `launch_kernels` empty kernels in one graph; 0 when none was captured
   double launch_kernels = 0;   // number of nodes of the graph of `local`
   double noise = 0;            // half the range of `full` over the rounds
-  double fused_update = 0;     // 1: backward of the full step also updates parameters, see Trainer::fuses_update
+  double fused_update = 0;     // 1: backward of the full step also updates parameters, see GradientSync
   StampedTimes communication;  // of one stamped step; empty without communication
   double tensor = 0;           // sums of tensor parallelism: the step less one without them
   double has_stages = 0;       // 1: `stages` is the account, and the times without parts are those of the full step
@@ -36,7 +36,7 @@ struct PartTimes {
 class PartTimer {
  public:
   /// `launch`: the launch mode of the study. `brief`: one round of few steps. All references must outlive the timer.
-  PartTimer(const RankContext& rank, Trainer& trainer, BatchPool& pool, LaunchMode launch, double timeout_seconds,
+  PartTimer(Trainer& trainer, StepProbes& probes, BatchPool& pool, LaunchMode launch, double timeout_seconds,
             bool brief = false);
 
   /// Medians over a few rounds; each round times a block of steps per part, so that drift affects all parts equally.
@@ -44,28 +44,28 @@ class PartTimer {
   /// produce: reset the trainer.
   PartTimes measure(double step_us);
   /// One round of measure, so that graphs are captured and algorithms chosen. Collective.
-  void rehearse(double step_us);
+  void warm_up(double step_us);
 
  private:
   struct Block {
     double wall_us = 0, busy_us = -1;  // per step; busy_us is negative where the device does not count it
     double work_us() const { return busy_us >= 0 ? busy_us : wall_us; }
   };
-  struct Rounds;
 
   void prepare();
-  double agreed(double step_us);
-  void one_round(int steps, Rounds& rounds);
+  PartTimes one_round(int steps);
   /// `with_input`: the batches come as in training; else every step finds one on the device.
-  Block timed(StepPart part, LaunchMode mode, int steps, bool with_input = false);
+  Block timed(const StepWork& work, LaunchMode mode, int steps, bool with_input = false);
   PartTimes measure_stages(int steps);
   double message_us(int steps);
-  double median_full(int steps, double* noise = nullptr);
+  double median_us(const StepWork& work, int steps, double* noise = nullptr);
   double tensor_us(int steps, double full_us);
   double timed_floor(int steps);
 
-  RankContext rank_;
   Trainer& trainer_;
+  TrainingParts& parts_;
+  RankContext& rank_;
+  StepProbes& probes_;
   BatchPool& pool_;
   const bool prefetches_;           // equal on all ranks, also those that get their rows from rank 0
   const LaunchMode launch_, work_;  // `work_`: launch mode of the *_work times

@@ -75,7 +75,7 @@ StepBatch BatchPool::take(size_t batch) {
   return prefetcher_->place(place_);
 }
 
-void BatchPool::settle() {
+void BatchPool::wait_for_places() {
   for (size_t i = 0; prefetcher_ && i < Prefetcher::kPlaces; ++i) prefetcher_->begin(i);
 }
 

@@ -29,7 +29,7 @@ class BatchPool {
 
   /// Batches that lie on the device without any copy: all of them, or what the places hold. For steps without input.
   /// Later work of the compute stream may read every place.
-  void settle();
+  void wait_for_places();
   size_t num_places() const { return prefetcher_ ? Prefetcher::kPlaces : num_batches_; }
   StepBatch place(size_t index) const;
 

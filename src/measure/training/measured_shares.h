@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "train/assemble.h"
 #include "train/dataset.h"
-#include "train/trainer.h"
 
 namespace amdahl {
 

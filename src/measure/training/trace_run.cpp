@@ -64,11 +64,10 @@ class RankTracer {
   void prepare() {
     const auto wanted = static_cast<size_t>(std::min(kStepsAtOnce, steps_.end - steps_.first));
     while (stamps_.size() < wanted) stamps_.push_back(std::make_unique<StepStamps>(rank_.device, true));
-    for (int64_t step = steps_.first; step < steps_.first + static_cast<int64_t>(wanted); ++step)
+    for (size_t i = 0; i < wanted && steps_.launch == LaunchMode::graph; ++i)
       for (size_t place = 0; place < pool_.num_places(); ++place)
-        if (pool_.prefetches() || place == static_cast<size_t>(step) % pool_.size())
-          trainer_.stamped_step(pool_.place(place).features, pool_.place(place).targets, steps_.launch, stamps(step),
-                                true);
+        if (pool_.prefetches() || place == (static_cast<size_t>(steps_.first) + i) % pool_.size())
+          trainer_.capture(pool_.place(place).features, pool_.place(place).targets, {.stamps = stamps_[i].get()});
     trainer_.synchronize();
   }
 
@@ -104,7 +103,7 @@ class RankTracer {
     for (int64_t step = begin; step < end; ++step) {
       const double start = now_us();
       const StepBatch batch = take(step);
-      trainer_.stamped_step(batch.features, batch.targets, steps_.launch, stamps(step));
+      trainer_.launch(batch.features, batch.targets, {.stamps = &stamps(step)}, steps_.launch);
       pool_.done();
       add_host(fmt::format("{} step {}", steps_.launch == LaunchMode::graph ? "launch graph of" : "enqueue", step),
                step, start);

@@ -40,8 +40,8 @@ class StepClock {
     if (++steps_ > kCold) longest_ = std::max(longest_, std::chrono::duration<double>(now - last_).count());
     last_ = now;
   }
-  /// Sets later deadlines from the longest time over all ranks. Collective.
-  void limit_waits(RankContext& rank, Trainer& trainer, const TrainerOptions& options) {
+  /// From the longest time over all ranks. Collective.
+  void set_timeouts(RankContext& rank, Trainer& trainer, const TrainerOptions& options) {
     const double longest = RankSampler(rank.communicator, options.timeout_seconds).slowest(longest_);
     const AutoTimeouts limits = auto_timeouts(longest, 1);
     rank.communicator.set_timeout(limits.collective_seconds);
@@ -60,13 +60,13 @@ class StepClock {
 class StopAgreement {
  public:
   /// After each step of all ranks: whether one of them was asked to stop. Collective.
-  bool reached(RankContext& rank, bool asked, Deadline patience) {
+  bool reached(RankContext& rank, bool asked, Deadline deadline) {
     if (++since_ < period_) return false;
     const auto now = Clock::now();
     const Message mine{asked ? 1.0 : 0.0, std::chrono::duration<double>(now - last_).count()};
     Message all{};
     const std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
-    for (const std::string& said : rank.communicator.exchange(bytes, patience)) {
+    for (const std::string& said : rank.communicator.exchange(bytes, deadline)) {
       Message one{};
       std::memcpy(&one, said.data(), std::min(said.size(), sizeof one));
       all = {std::max(all.asked, one.asked), std::max(all.seconds, one.seconds)};
@@ -106,10 +106,10 @@ class TrainRank {
         checkpoints_(checkpoints),
         bytes_before_(rank.device.allocated_bytes()),
         trainer_(rank, settings.trainer),
-        input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, patience())),
+        input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, deadline())),
         steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
         done_(settings.start.step) {
-    if (done_ > 0) trainer_.load_state(settings.state);
+    if (done_ > 0) load_state(trainer_.parts(), settings.state);
   }
 
   void run() {
@@ -121,13 +121,13 @@ class TrainRank {
       train_epoch(epoch, begin, epoch == first, local);
       if (epoch > first || !settings_.trainer.auto_timeout) continue;
       clock_.step_ended();
-      clock_.limit_waits(rank_, trainer_, settings_.trainer);
+      clock_.set_timeouts(rank_, trainer_, settings_.trainer);
     }
   }
-  Trainer& trainer() { return trainer_; }
+  TrainingParts& parts() { return trainer_.parts(); }
 
  private:
-  Deadline patience() const { return Deadline::after_seconds(settings_.trainer.timeout_seconds); }
+  Deadline deadline() const { return Deadline::after_seconds(settings_.trainer.timeout_seconds); }
 
   /// This rank's part of the loss of an epoch that was begun before; with another number of ranks rank 0 takes all of
   /// it.
@@ -141,10 +141,10 @@ class TrainRank {
     const auto start = Clock::now();
     const int64_t batch = settings_.trainer.plan.global_batch;
     other_seconds_ = 0;
-    input_->select(epoch_order(split_.train, settings_.trainer.seed, epoch), patience());
+    input_->select(epoch_order(split_.train, settings_.trainer.seed, epoch), deadline());
     for (int64_t step = begin; step < steps_; ++step) {
       input_->step(step * batch);
-      local.loss += trainer_.local_stats().loss / static_cast<double>(steps_);
+      local.loss += local_stats(trainer_.parts()).loss / static_cast<double>(steps_);
       ++done_;
       if (events_.stepped) events_.stepped(done_);
       if (timed) clock_.step_ended();
@@ -154,9 +154,9 @@ class TrainRank {
       stop_if_asked(epoch, step + 1, local.loss);
       other_seconds_ += std::chrono::duration<double>(Clock::now() - pause).count();
     }
-    trainer_.settle();
-    const double loss = trainer_.sum_over_ranks(local).loss;
-    const std::optional<LossScale> scale = trainer_.loss_scale();
+    trainer_.parts().finish_updates();
+    const double loss = sum_over_ranks(trainer_.parts(), local).loss;
+    const std::optional<LossScale> scale = read_loss_scale(trainer_.parts());
     EpochResult result;
     result.epoch = epoch;
     result.seconds = std::chrono::duration<double>(Clock::now() - start).count() - other_seconds_;
@@ -168,7 +168,7 @@ class TrainRank {
     }
     result.memory_peak_bytes = static_cast<int64_t>(rank_.device.peak_allocated_bytes() - bytes_before_);
     if (rank_.rank == 0) require_finite(loss, "loss", epoch);
-    if (trainer_.evaluates()) validate(result);  // rank 0 has the weights under every strategy, or a part of them
+    if (takes_part_in_evaluation(trainer_.parts())) validate(result);
     if (rank_.rank == 0) events_.finished(result);
   }
 
@@ -186,23 +186,26 @@ class TrainRank {
 
   void check(bool last) {
     if (!last && (settings_.check_every == 0 || done_ % settings_.check_every != 0)) return;
-    trainer_.settle();
-    check_replicas(rank_, trainer_, settings_.trainer, fmt::format("after step {}", done_));
+    trainer_.parts().finish_updates();
+    check_replicas(trainer_.parts(), settings_.trainer.timeout_seconds, fmt::format("after step {}", done_));
   }
 
   void save(int epoch, int64_t epoch_step, double loss) {
     due_ = due_ || (settings_.checkpoint_every > 0 && done_ % settings_.checkpoint_every == 0);
-    if (due_ && is_settled(epoch_step)) write(epoch, epoch_step, loss);
+    if (due_ && updates_finished(epoch_step)) write(epoch, epoch_step, loss);
   }
 
-  /// Whether a checkpoint after this step of the epoch changes nothing: at its end the ranks settle anyway.
-  bool is_settled(int64_t epoch_step) const { return trainer_.is_settled() || epoch_step == steps_; }
+  /// Whether a checkpoint after this step of the epoch changes nothing: at its end updates are finished anyway.
+  bool updates_finished(int64_t epoch_step) {
+    return trainer_.parts().sync->updates_finished() || epoch_step == steps_;
+  }
 
   /// Goes on to where the ranks hold the same by themselves, if that is within a period of the strategy.
   void stop_if_asked(int epoch, int64_t epoch_step, double loss) {
     if (settings_.checkpoint_every == 0 || !events_.stop_asked) return;
-    if (stopping_ == 0 && stop_.reached(rank_, events_.stop_asked(), patience())) stopping_ = done_;
-    if (stopping_ == 0 || (!is_settled(epoch_step) && done_ - stopping_ < trainer_.period())) return;
+    if (stopping_ == 0 && stop_.reached(rank_, events_.stop_asked(), deadline())) stopping_ = done_;
+    if (stopping_ == 0 || (!updates_finished(epoch_step) && done_ - stopping_ < trainer_.parts().sync->period()))
+      return;
     if (saved_ != done_) write(epoch, epoch_step, loss);
     checkpoints_.stopped = done_;
     throw Error(Cause::interrupted, "stopped by the user");
@@ -212,12 +215,12 @@ class TrainRank {
     constexpr double kSlowDisk = 1800;  // seconds that the other ranks wait for rank 0 to write
     TrainingPoint point{done_, epoch, epoch_step, {}};
     const std::string mine(reinterpret_cast<const char*>(&loss), sizeof loss);
-    for (const std::string& bytes : rank_.communicator.exchange(mine, patience())) {
+    for (const std::string& bytes : rank_.communicator.exchange(mine, deadline())) {
       double part = 0;
       std::memcpy(&part, bytes.data(), std::min(bytes.size(), sizeof part));
       point.epoch_losses.push_back(part);
     }
-    const TrainerState state = trainer_.save_state();
+    const TrainerState state = save_state(trainer_.parts());
     if (rank_.rank == 0) events_.checkpoint(point, state);
     rank_.communicator.barrier(Deadline::after_seconds(settings_.trainer.timeout_seconds + kSlowDisk));
     due_ = false;
@@ -282,8 +285,8 @@ TrainedModel run_training(Fleet& fleet, const Dataset& data, const TrainSettings
       }
       TrainRank training(rank, data, mine, split, counted, checkpoints);
       training.run();
-      std::vector<float> parameters = training.trainer().whole_parameters();
-      std::vector<NamedArray> buffers = training.trainer().whole_buffers();
+      std::vector<float> parameters = gather_parameters(training.parts());
+      std::vector<NamedArray> buffers = gather_buffers(training.parts());
       if (rank.rank != 0) return;
       trained.parameters = std::move(parameters);
       trained.buffers = std::move(buffers);

@@ -8,6 +8,7 @@
 #include "train/checkpoint.h"
 #include "train/dataset.h"
 #include "train/device_memory.h"
+#include "train/trainer_state.h"
 
 namespace amdahl {
 

@@ -28,7 +28,8 @@ class DataOfRank : public TrainingData {
   }
 
   StepStats validate() override {
-    return trainer_.evaluate(validation_features_->as<float>(), validation_targets_->as<float>(), validation_rows_);
+    return evaluate(trainer_.parts(), validation_features_->as<float>(), validation_targets_->as<float>(),
+                    validation_rows_);
   }
 
  protected:

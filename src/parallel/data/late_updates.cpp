@@ -3,7 +3,7 @@
 // step t, taken at that step's parameters, is applied after step t + async_steps on every rank: the bound is always
 // reached and never exceeded, all ranks hold the same bits, and reruns are equal.
 //
-// The first steps after a start or `settle` change nothing; `settle` applies what is on its way.
+// The first steps after a start or `finish_updates` change nothing; `finish_updates` applies what is on its way.
 #include <algorithm>
 
 #include "parallel/data/ddp.h"
@@ -36,7 +36,7 @@ class LateUpdates final : public GradientSync {
     if (stamps) stamps->end(context_.compute, stamps->updates[0]);
   }
 
-  void settle() override {
+  void finish_updates() override {
     while (applied_ < sent_) {
       context_.compute.wait(*oldest().summed);
       apply();
@@ -49,7 +49,7 @@ class LateUpdates final : public GradientSync {
     context_.optimizer.update(context_.compute, 0, end);
   }
 
-  bool is_settled() const override { return applied_ == sent_; }
+  bool updates_finished() const override { return applied_ == sent_; }
   int64_t period() const override { return context_.plan.async_steps + 1; }
   int64_t most_steps_behind() const override { return most_behind_; }
 

@@ -1,7 +1,7 @@
 // local_sgd (Stich 2019): each rank takes so many steps alone, from the mean gradient of its own rows; then the ranks'
 // parameters and the state of their optimizers are averaged, so that all ranks hold the same bits again. Between
-// averages they differ; `settle` averages early: at the end of an epoch, before a checkpoint and before replicas are
-// compared.
+// averages they differ; `finish_updates` averages early: at the end of an epoch, before a checkpoint and before
+// replicas are compared.
 #include "parallel/data/ddp.h"
 
 namespace amdahl {
@@ -34,14 +34,14 @@ class LocalSgd final : public GradientSync {
       stamps->start(context_.compute, StepStamps::at(stamps->collectives, 0));
       stamps->start(context_.compute, StepStamps::at(stamps->stalls, 0));
     }
-    if (averages) settle();
+    if (averages) finish_updates();
     if (stamps) {
       stamps->end(context_.compute, stamps->collectives[0]);
       stamps->end(context_.compute, stamps->stalls[0]);
     }
   }
 
-  void settle() override {
+  void finish_updates() override {
     if (steps_alone_ == 0) return;
     steps_alone_ = 0;
     average(context_.model.params());
@@ -54,7 +54,7 @@ class LocalSgd final : public GradientSync {
     context_.optimizer.update(context_.compute, 0, end);
   }
 
-  bool is_settled() const override { return steps_alone_ == 0; }
+  bool updates_finished() const override { return steps_alone_ == 0; }
   int64_t period() const override { return context_.plan.local_sgd; }
 
  private:

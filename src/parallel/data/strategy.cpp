@@ -119,4 +119,15 @@ const StrategyRow& find_strategy(std::string_view name) {
   throw Error(Cause::usage, fmt::format("unknown strategy '{}'", name), choices_hint(name, names));
 }
 
+GradientOrder gradient_order(const ModelSpec& model, const ParallelPlan& plan, const GemmOps& gemm,
+                             bool has_second_stream) {
+  const StrategyRow& row = find_strategy(plan.strategy);
+  if (!model.is_mlp() || row.is_layerwise) return GradientOrder::layerwise;  // other layers make both in one pass
+  if (gemm.fuses_backward(most_micro_batch_rows(plan, row.full_batch_everywhere))) return GradientOrder::layerwise;
+  const bool sends = sends_during_backward(row, plan);
+  if (sends && row.updates_early) return GradientOrder::dgrad_first;
+  if (has_second_stream) return GradientOrder::two_streams;
+  return sends ? GradientOrder::dgrad_first : GradientOrder::layerwise;
+}
+
 }  // namespace amdahl

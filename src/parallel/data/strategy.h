@@ -116,9 +116,9 @@ class GradientSync {
   /// Enqueues the return to the state before the first step.
   virtual void reset() {}
   /// Enqueues what is missing until all ranks hold the parameters of every step so far. Collective.
-  virtual void settle() {}
-  /// Whether settle would change nothing.
-  virtual bool is_settled() const { return true; }
+  virtual void finish_updates() {}
+  /// Whether finish_updates would change nothing.
+  virtual bool updates_finished() const { return true; }
   /// Steps after which the work of a step repeats; only those with 1 can be captured in a graph.
   virtual int64_t period() const { return 1; }
   /// The most steps that any gradient was older than the parameters which it updated.
@@ -153,6 +153,11 @@ struct StrategyRow {
 inline bool sends_during_backward(const StrategyRow& row, const ParallelPlan& plan) {
   return row.overlaps && plan.overlap && plan.mesh.dp > 1 && plan.virtual_shards == 0;
 }
+
+/// The order in which backward computes the gradients of a whole model under this plan, on a device with these
+/// operations. `has_second_stream`: for the gradients of weights.
+GradientOrder gradient_order(const ModelSpec& model, const ParallelPlan& plan, const GemmOps& gemm,
+                             bool has_second_stream);
 
 const std::vector<StrategyRow>& strategy_table();
 /// The row of that name. Error{usage} with the nearest name and the list.

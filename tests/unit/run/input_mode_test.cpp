@@ -72,7 +72,7 @@ Trained train_epochs(const TrainerOptions& options, double validation) {
       if (rank.rank == 0 && validation > 0) result.losses.push_back(input->validate().loss);
       rank.communicator.barrier(input_deadline());
     }
-    if (rank.rank == 0) result.parameters = trainer.parameters();
+    if (rank.rank == 0) result.parameters = read_parameters(trainer.parts());
   });
   return result;
 }

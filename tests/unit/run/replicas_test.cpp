@@ -138,11 +138,11 @@ std::string said_after_lost_bits(const TrainSettings& settings, size_t array, st
         trainer.step(features, targets);
         trainer.synchronize();
         if (rank.rank != 1 || step < 1 || step > bits) continue;
-        const FloatRange range = trainer.owned().front();
-        auto* const words = reinterpret_cast<uint32_t*>(trainer.own_arrays()[array]);
+        const FloatRange range = trainer.parts().owned().front();
+        auto* const words = reinterpret_cast<uint32_t*>(test::own_arrays(trainer.parts())[array]);
         words[own() % static_cast<uint32_t>(range.floats())] ^= uint32_t{1} << (own() % 32);
       }
-      trainer.check_own_state("now");
+      check_own_state(trainer.parts(), "now");
     });
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::check_failed) << error.what();

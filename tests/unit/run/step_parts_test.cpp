@@ -31,7 +31,7 @@ struct After {
   size_t calls = 0;
 };
 
-std::vector<After> after(const TrainerOptions& options, StepPart part) {
+std::vector<After> after(const TrainerOptions& options, const StepWork& work) {
   JobDevices job = cpu_job_devices(options.plan.num_devices());
   const Dataset data = make_study_dataset(256, options.model.input_width, options.model.output_width(), 3);
   std::vector<After> result(job.devices.size());
@@ -43,11 +43,11 @@ std::vector<After> after(const TrainerOptions& options, StepPart part) {
         Trainer trainer(rank, options);
         BatchPool pool(trainer, rank.device, data, options.plan, 1, Deadline::after_seconds(60));
         trainer.step(pool.place(0).features, pool.place(0).targets);
-        result[r].before = trainer.parameters();
+        result[r].before = read_parameters(trainer.parts());
         rank.communicator.barrier(Deadline::after_seconds(60));
         rank.communicator.reset_traffic();
-        trainer.part_step(pool.place(0).features, pool.place(0).targets, part, LaunchMode::eager);
-        result[r].after = trainer.parameters();
+        trainer.launch(pool.place(0).features, pool.place(0).targets, work, LaunchMode::eager);
+        result[r].after = read_parameters(trainer.parts());
         result[r].calls = rank.communicator.traffic().num_calls;
         rank.communicator.barrier(Deadline::after_seconds(60));
       },
@@ -58,22 +58,22 @@ std::vector<After> after(const TrainerOptions& options, StepPart part) {
 }
 
 TEST_P(PartsOfAStep, ForwardAndBackwardUpdateNothingAndSendNothing) {
-  for (const StepPart part : {StepPart::forward, StepPart::backward})
-    for (const After& rank : after(options_of(GetParam()), part)) {
+  for (const StepWork& work : {kForwardStep, kBackwardStep})
+    for (const After& rank : after(options_of(GetParam()), work)) {
       EXPECT_EQ(rank.before, rank.after);
       EXPECT_EQ(rank.calls, 0U);
     }
 }
 
 TEST_P(PartsOfAStep, TheLocalPartUpdatesAndSendsNothing) {
-  const std::vector<After> ranks = after(options_of(GetParam()), StepPart::local);
+  const std::vector<After> ranks = after(options_of(GetParam()), kLocalStep);
   EXPECT_NE(ranks.front().before, ranks.front().after);
   for (const After& rank : ranks) EXPECT_EQ(rank.calls, 0U);
 }
 
 TEST_P(PartsOfAStep, TheStagedPartSendsWhatAFullStepSendsButTheInput) {
   const TrainerOptions options = options_of(GetParam());
-  const std::vector<After> staged = after(options, StepPart::staged), full = after(options, StepPart::full);
+  const std::vector<After> staged = after(options, kStagedStep), full = after(options, {});
   for (size_t r = 0; r < staged.size(); ++r) {
     if (options.plan.strategy == "dp")
       EXPECT_LT(staged[r].calls, full[r].calls);
@@ -138,17 +138,17 @@ std::vector<MessagesOfAStep> messages_of(const TrainerOptions& options) {
     MessagesOfAStep& mine = result[static_cast<size_t>(rank)];
     trainer.step(features, targets);
     trainer.synchronize();
-    mine.full_bytes = trainer.take_traffic();
+    mine.full_bytes = trainer.parts().divided.take_traffic();
     trainer.step(features, targets);
     mine.loss = trainer.stats().loss;
     trainer.reset();
     trainer.step(features, targets);
-    mine.before = trainer.parameters();
-    trainer.take_traffic();
-    trainer.part_step(features, targets, StepPart::messages, LaunchMode::eager);
-    mine.after = trainer.parameters();
-    mine.messages_bytes = trainer.take_traffic();
-    mine.in_sequence = trainer.messages_in_sequence();
+    mine.before = read_parameters(trainer.parts());
+    trainer.parts().divided.take_traffic();
+    trainer.launch(features, targets, kMessagesStep, LaunchMode::eager);
+    mine.after = read_parameters(trainer.parts());
+    mine.messages_bytes = trainer.parts().divided.take_traffic();
+    mine.in_sequence = messages_in_sequence(trainer.parts());
     trainer.step(features, targets);
     mine.loss_after = trainer.stats().loss;
   });
