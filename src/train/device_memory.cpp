@@ -10,6 +10,8 @@
 #include "base/plan_memory.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
+#include "comm/communicator.h"
+#include "train/optimizer.h"
 
 namespace amdahl {
 namespace {
