@@ -9,6 +9,7 @@
 #include "lab/calibrated.h"
 #include "lab/evidence.h"
 #include "lab/training_setup.h"
+#include "parallel/data/strategy.h"
 #include "planner/advise.h"
 
 namespace amdahl {

@@ -21,6 +21,7 @@
 #include "lab/training_setup.h"
 #include "measure/study/cell_memory.h"
 #include "measure/study/runner.h"
+#include "parallel/data/strategy.h"
 #include "planner/advise.h"
 #include "report/common/record_checks.h"
 #include "spec/run_folder.h"

@@ -24,6 +24,7 @@
 #include "lab/training_checkpoints.h"
 #include "lab/training_setup.h"
 #include "measure/training/train_run.h"
+#include "parallel/data/strategy.h"
 #include "spec/run_folder.h"
 #include "train/named_weights.h"
 

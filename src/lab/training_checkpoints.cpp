@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "train/named_weights.h"
+#include "train/optimizer.h"
 
 namespace amdahl {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "amdahl/amdahl.h"
-#include "train/assemble.h"
 #include "train/dataset.h"
+#include "train/trainer_options.h"
 
 namespace amdahl {
 

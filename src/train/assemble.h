@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "parallel/data/strategy.h"
@@ -12,17 +10,6 @@
 #include "train/optimizer.h"
 
 namespace amdahl {
-
-struct TrainerOptions {
-  ModelSpec model;
-  ParallelPlan plan;
-  Hyper hyper;
-  LaunchMode launch = LaunchMode::eager;
-  uint64_t seed = 42;
-  double timeout_seconds = 60;  // for host waits on the device
-  bool auto_timeout = false;    // the caller applies auto_timeouts() after the warm-up
-  bool keep_gradients = false;  // excludes updates that do not write the gradients
-};
 
 /// Not thread-safe: one per rank, used by that rank's thread. Everything is enqueued by enqueue_step (step.h).
 struct TrainingParts {

@@ -8,7 +8,9 @@
 #include "amdahl/units.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
+#include "comm/communicator.h"
 #include "parallel/plan_memory.h"
+#include "train/optimizer.h"
 
 namespace amdahl {
 namespace {

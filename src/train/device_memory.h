@@ -4,9 +4,12 @@
 #include <optional>
 #include <string>
 
-#include "train/assemble.h"
+#include "train/trainer_options.h"
 
 namespace amdahl {
+
+class Communicator;
+class Device;
 
 /// Bytes on one device, by what they hold.
 struct MemoryParts {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/data/strategy.h"
-#include "train/hyper.h"
+#include "train/trainer_options.h"
 
 namespace amdahl {
 

@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "comm/device_mesh.h"
 #include "comm/rank_list.h"
+#include "train/assemble.h"
 #include "train/trainer_state.h"
 
 namespace amdahl {

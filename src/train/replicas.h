@@ -1,13 +1,16 @@
 // Checks that ranks that should hold the same parameters do, bit for bit.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "train/assemble.h"
+#include "model/parameter_layout.h"
 
 namespace amdahl {
+
+struct TrainingParts;
 
 /// A digest of each tensor of the model, in order of layers: weight, then bias where there is one.
 using TensorHashes = std::vector<uint64_t>;

@@ -1,9 +1,11 @@
 // Losses of steps and evaluations.
 #pragma once
 
-#include "train/assemble.h"
+#include <cstdint>
 
 namespace amdahl {
+
+struct TrainingParts;
 
 /// Loss and number of correct rows of the last step or evaluation. Each rank holds its part; the sum over ranks is that
 /// of the global batch.

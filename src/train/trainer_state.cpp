@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "train/assemble.h"
 #include "train/replicas.h"
 
 namespace amdahl {

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "amdahl/tensor.h"
-#include "train/assemble.h"
+#include "ops/loss_scale.h"
 
 namespace amdahl {
+
+struct TrainingParts;
 
 struct TrainerState {
   std::vector<float> parameters;              // layout order

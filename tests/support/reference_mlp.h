@@ -6,7 +6,7 @@
 
 #include "amdahl/model_spec.h"
 #include "model/parameter_layout.h"
-#include "train/hyper.h"
+#include "train/trainer_options.h"
 
 namespace amdahl::test {
 

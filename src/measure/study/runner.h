@@ -10,8 +10,8 @@
 #include "amdahl/amdahl.h"
 #include "amdahl/trace.h"
 #include "measure/fleet.h"
-#include "train/assemble.h"
 #include "train/dataset.h"
+#include "train/trainer_options.h"
 
 namespace amdahl {
 

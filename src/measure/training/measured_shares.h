@@ -3,8 +3,9 @@
 
 #include <vector>
 
-#include "train/assemble.h"
+#include "parallel/rank_context.h"
 #include "train/dataset.h"
+#include "train/trainer_options.h"
 
 namespace amdahl {
 

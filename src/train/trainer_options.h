@@ -1,8 +1,10 @@
-// Hyper-parameters of training.
+// Options of a training.
 #pragma once
 
 #include <string>
 
+#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "ops/learning_rate.h"
 
 namespace amdahl {
@@ -21,5 +23,16 @@ struct Hyper {
 inline std::string optimizer_text(const Hyper& hyper) {
   return hyper.clip_norm > 0 ? hyper.optimizer + ", clipped" : hyper.optimizer;
 }
+
+struct TrainerOptions {
+  ModelSpec model;
+  ParallelPlan plan;
+  Hyper hyper;
+  LaunchMode launch = LaunchMode::eager;
+  uint64_t seed = 42;
+  double timeout_seconds = 60;  // for host waits on the device
+  bool auto_timeout = false;    // the caller applies auto_timeouts() after the warm-up
+  bool keep_gradients = false;  // excludes updates that do not write the gradients
+};
 
 }  // namespace amdahl
