@@ -14,17 +14,18 @@
 #include "report/fabric/links_drawing.h"
 #include "report/fabric/onesided.h"
 #include "report/fabric/topology.h"
+#include "report/page/text_page.h"
 #include "report/sensor/compare.h"
 #include "report/sensor/files.h"
 #include "report/sensor/text.h"
+#include "report/study/page.h"
 #include "report/study/scaling_outlook.h"
-#include "report/study/text.h"
 #include "spec/json.h"
 
 namespace amdahl {
 
 std::string to_text(const StudyOutcome& outcome) {
-  return study_text(outcome.summary, true) + (outcome.thresholds.empty() ? "" : outcome.thresholds + "\n");
+  return text_page(study_page(outcome.summary, {})) + (outcome.thresholds.empty() ? "" : outcome.thresholds + "\n");
 }
 std::string to_json(const StudyOutcome& outcome) { return summary_to_json(outcome.summary); }
 

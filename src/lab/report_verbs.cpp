@@ -15,11 +15,12 @@
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
 #include "report/fabric/arena.h"
+#include "report/page/markdown_page.h"
+#include "report/page/text_page.h"
 #include "report/plan/text.h"
 #include "report/sensor/text.h"
-#include "report/study/markdown.h"
+#include "report/study/page.h"
 #include "report/study/summary.h"
-#include "report/study/text.h"
 #include "report/study/training.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
@@ -78,9 +79,9 @@ ReportOutcome report_study(const std::string& run_dir, const RunContents& conten
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_run(run_dir, contents.records);
+  outcome.text = text_page(study_page(outcome.summary, {}));  // the notes of the folder are told apart from it
   for (const std::string& note : contents.notes) outcome.summary.notes.push_back(note);
-  outcome.markdown = study_markdown(outcome.summary);
-  outcome.text = study_text(outcome.summary, true);
+  outcome.markdown = markdown_page(without_charts(study_page(outcome.summary, {})), {}, "");
   outcome.json = summary_to_json(outcome.summary);
   if (!write) return outcome;
   const std::filesystem::path folder = folder_of(run_dir);

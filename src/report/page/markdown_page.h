@@ -14,6 +14,9 @@ namespace amdahl {
 std::string markdown_page(const Page& page, const std::map<std::string, std::string>& pictures,
                           const std::string& why_none);
 
+/// The page with tables alone: for a file that has no pictures beside it and whose tables hold the charts' numbers.
+Page without_charts(Page page);
+
 inline constexpr size_t kMarkdownRows = 120;
 
 }  // namespace amdahl

@@ -9,12 +9,12 @@
 #include "report/cost/page.h"
 #include "report/cost/tables.h"
 #include "report/study/break_even.h"
-#include "report/study/markdown.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
 #include "spec/prices_toml.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -247,7 +247,7 @@ TEST(Cost, AStudySaysTheSameBreakEven) {
   EXPECT_EQ(break_even_text(study[0]), break_even_text(cost));
   EXPECT_NE(break_even_text(cost).find("(modelled: interpolated between "), std::string::npos) << break_even_text(cost);
   EXPECT_NE(cost_text(report).find(break_even_text(cost)), std::string::npos);
-  std::string plain = study_markdown(*run.study);
+  std::string plain = test::study_markdown(*run.study);
   std::erase(plain, '\\');
   EXPECT_NE(plain.find(break_even_text(cost)), std::string::npos) << plain;
 }
