@@ -66,14 +66,6 @@ std::string section_text(const PageSection& section, const std::map<std::string,
 
 }  // namespace
 
-Page without_charts(Page page) {
-  for (PageSection& section : page.sections) section.charts.clear();
-  std::erase_if(page.sections, [](const PageSection& section) {
-    return section.tables.empty() && section.paragraphs.empty() && section.details.empty() && section.pictures.empty();
-  });
-  return page;
-}
-
 std::string markdown_page(const Page& page, const std::map<std::string, std::string>& pictures,
                           const std::string& why_none) {
   std::string text = fmt::format("# {}\n\n", escape_markdown(page.title));
@@ -94,6 +86,14 @@ std::string markdown_page(const Page& page, const std::map<std::string, std::str
   for (const auto& [name, value] : page.provenance)
     text += fmt::format("| {} | {} |\n", escape_markdown(name), escape_markdown(value));
   return text;
+}
+
+std::string markdown_page(Page page) {
+  for (PageSection& section : page.sections) section.charts.clear();
+  std::erase_if(page.sections, [](const PageSection& section) {
+    return section.tables.empty() && section.paragraphs.empty() && section.details.empty() && section.pictures.empty();
+  });
+  return markdown_page(page, {}, "");
 }
 
 }  // namespace amdahl

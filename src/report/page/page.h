@@ -43,10 +43,11 @@ struct PageSection {
   std::vector<std::string> paragraphs;  // plain text
   std::vector<Chart> charts;
   std::vector<PageTable> tables;
-  std::vector<Picture> pictures{};     // shown before the charts
-  bool begins_part = false;            // first section of one of several reports
-  std::vector<std::string> details{};  // explanations after the paragraphs, left out of text
-  bool in_text = true;                 // false: detail that text_page() leaves out
+  std::vector<Picture> pictures{};        // shown before the charts
+  bool begins_part = false;               // first section of one of several reports
+  std::vector<std::string> details{};     // explanations after the paragraphs, left out of text
+  std::vector<std::string> short_form{};  // what text_page() shows instead of the tables
+  bool in_text = true;                    // false: detail that text_page() leaves out
 };
 
 /// One page about one or several runs. All texts are plain: the renderers escape them.

@@ -166,9 +166,18 @@ void add_chart(PageSection& section, std::optional<Chart> chart) {
 }
 
 void add_section(Page& page, PageSection section) {
-  if (section.paragraphs.empty() && section.pictures.empty() && section.charts.empty() && section.tables.empty())
+  if (section.paragraphs.empty() && section.pictures.empty() && section.charts.empty() && section.tables.empty() &&
+      section.short_form.empty())
     return;
   page.sections.push_back(std::move(section));
+}
+
+PageTable table_of_texts(std::string caption, const std::vector<std::string>& head,
+                         const std::vector<std::vector<std::string>>& rows) {
+  PageTable table{std::move(caption), {}};
+  for (const std::string& title : head) table.table.columns.push_back({title, title});
+  for (const auto& row : rows) table.table.rows.emplace_back(row.begin(), row.end());
+  return table;
 }
 
 void remove_columns(PageTable& table, const std::vector<std::string>& columns) {
@@ -179,6 +188,15 @@ void remove_columns(PageTable& table, const std::vector<std::string>& columns) {
     data.columns.erase(data.columns.begin() + at);
     for (std::vector<TableValue>& row : data.rows) row.erase(row.begin() + at);
   }
+}
+
+void remove_missing_columns(PageTable& table) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < table.table.columns.size(); ++i)
+    if (std::all_of(table.table.rows.begin(), table.table.rows.end(),
+                    [&](const std::vector<TableValue>& row) { return std::holds_alternative<std::monostate>(row[i]); }))
+      missing.push_back(table.table.columns[i].name);
+  remove_columns(table, missing);
 }
 
 void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string_view>
 
@@ -13,6 +14,18 @@ namespace amdahl {
 namespace {
 
 constexpr const char* kMissing = "n/a";
+
+/// "1,234", "+1.5 %", "2.5 GB", "0 / 5", missing; no "2 threads, CPU".
+bool begins_as_number(const std::string& cell) {
+  if (cell.empty() || cell == "-" || cell == kMissing) return true;
+  if (cell.find_first_of("0123456789") > 1 || cell.find_first_not_of("0123456789+-") == 0) return false;
+  size_t letters = 0;  // of the present word
+  for (const char c : cell) {
+    letters = std::isalpha(static_cast<unsigned char>(c)) ? letters + 1 : 0;
+    if (letters > 2) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -49,15 +62,10 @@ TextTable text_table(const DataTable& table) {
     }
     if (bounds) ++i;
   }
-  const auto is_number = [](const std::string& cell) {
-    return cell.empty() || cell == "-" || cell == kMissing ||
-           (std::string_view("0123456789+-*").find(cell[0]) != std::string_view::npos &&
-            cell.find_first_of("0123456789") < 3);
-  };
   for (size_t i = 0; i < text.head.size(); ++i)
     text.numbers.push_back(!text.rows.empty() &&
                            std::all_of(text.rows.begin(), text.rows.end(),
-                                       [&](const std::vector<std::string>& row) { return is_number(row[i]); }));
+                                       [&](const std::vector<std::string>& row) { return begins_as_number(row[i]); }));
   return text;
 }
 

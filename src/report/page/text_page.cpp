@@ -50,7 +50,7 @@ std::string take_common(TextTable& table) {
   std::string common;
   for (size_t i = 0; !table.rows.empty() && i < table.head.size() && table.head.size() > 1;) {
     const std::string value = table.rows.front()[i];
-    const bool missing = value.empty() || value == table_text({});
+    const bool missing = value.empty() || value == "-" || value == table_text({});
     if ((table.rows.size() == 1 && !missing) ||
         !std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row[i] == value; })) {
       ++i;
@@ -144,10 +144,11 @@ std::string table_block(const PageTable& page_table, const TextStyle& style) {
 std::string section_block(const PageSection& section, const TextStyle& style) {
   std::string text;
   for (const std::string& line : section.paragraphs) text += lines_of(line, style);
+  for (const std::string& line : section.short_form) text += lines_of(line, style, 2);
   for (const PageTable& table : section.tables) {
-    if (!table.in_text) continue;
+    if (!table.in_text || !section.short_form.empty()) continue;
     if (!text.empty()) text += "\n";
-    if (table.caption != section.title) text += lines_of(table.caption, style);
+    if (!table.caption.empty() && table.caption != section.title) text += lines_of(table.caption, style);
     text += table_block(table, style);
   }
   return text.empty() ? text : "\n" + lines_of(section.title, style) + text;

@@ -13,8 +13,6 @@ inline std::string study_text(const StudySummary& summary, const TextStyle& styl
   return text_page(study_page(summary, {}), style);
 }
 
-inline std::string study_markdown(const StudySummary& summary) {
-  return markdown_page(without_charts(study_page(summary, {})), {}, "");
-}
+inline std::string study_markdown(const StudySummary& summary) { return markdown_page(study_page(summary, {})); }
 
 }  // namespace amdahl::test
