@@ -54,11 +54,12 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
                        std::max<size_t>(integrity.corrupt, static_cast<size_t>(pairs.quarantined)), devices);
   if (pairs.measured == 0) return fmt::format("The paths between {} were measured only in part.", devices);
   if (slow > 0)
-    return fmt::format(
-        "{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.", slow, pairs.measured,
-        devices, slow == 1 ? "does not reach" : "do not reach", path_text(machine, *pairs.slowest),
-        format_number(pairs.slowest->measured_gbps),
-        pairs.slowest->expected_gbps > 0 ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps)) : "");
+    return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.", slow,
+                       pairs.measured, devices, slow == 1 ? "does not reach" : "do not reach",
+                       path_text(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
+                       pairs.slowest->expected_gbps > 0
+                           ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
+                           : "");
   const ExpectedParts parts = expected_parts(machine);
   if (parts.pairs < pairs.measured)
     return fmt::format("Between {}, data moves at {} to {} GB/s; the expected bandwidth is not known.", devices,
@@ -74,8 +75,8 @@ std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& ma
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
   const double expected = pairs.slowest->expected_gbps;
   return fmt::format(
-      "{}: one direction of {}, the slowest of {} pairs of devices{} ({})", figure.number, path_text(machine, *pairs.slowest),
-      pairs.measured,
+      "{}: one direction of {}, the slowest of {} pairs of devices{} ({})", figure.number,
+      path_text(machine, *pairs.slowest), pairs.measured,
       expected > 0 ? fmt::format(", {:.0f} % of what is expected", 100 * pairs.slowest->measured_gbps / expected) : "",
       figure.basis);
 }
