@@ -21,7 +21,7 @@
 #include "report/sensor/page.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
-#include "report/study/training.h"
+#include "report/study/training_page.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -53,8 +53,8 @@ RunContents read_measured(const std::string& run_dir) {
 ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.markdown = training_markdown(contents.records);
-  outcome.text = training_text(contents.records);
+  outcome.markdown = markdown_page(training_page(contents.records));
+  outcome.text = text_page(training_page(contents.records));
   outcome.json = record_to_json(contents.records.back());
   if (!write) return outcome;
   write_atomic(folder_of(run_dir) / "report.md", outcome.markdown);

@@ -80,7 +80,7 @@ PageSection methods_section(const StudySummary& summary) {
                          {"throughput", "Throughput (samples/s)"},
                          {"gain", "Against exact (ratio)"},
                          {"of_bound", "Of the bound (ratio)"},
-                         {"sent", "Sent per step (bytes)"},
+                         {"sent", "Sent per step"},
                          {"samples", "Samples"},
                          {"loss_first", "Loss at first"},
                          {"loss_last", "Loss after the samples"}};
@@ -91,8 +91,8 @@ PageSection methods_section(const StudySummary& summary) {
                                 rows_text(cell), measured ? TableValue(cell.step_time_us.mean) : TableValue(),
                                 measured ? TableValue(cell.throughput.mean) : TableValue(), optional_value(row.gain),
                                 optional_value(row.of_bound),
-                                cell.account ? TableValue(cell.account->comm_bytes) : TableValue(), row.samples,
-                                optional_value(cell.loss_first), optional_value(cell.loss_last)});
+                                cell.account ? TableValue(format_bytes(cell.account->comm_bytes)) : TableValue(),
+                                row.samples, optional_value(cell.loss_first), optional_value(cell.loss_last)});
   }
   section.tables.push_back(std::move(table));
   return section;
