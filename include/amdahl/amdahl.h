@@ -133,8 +133,8 @@ struct StudyOutcome {
   std::string thresholds;       // of one device: from which size on several pay, in one line
   bool is_root = true;          // false on the other processes of a launched job, which have no summary
 };
-/// Tables and verdicts for a terminal.
-AMDAHL_API std::string to_text(const StudyOutcome& outcome);
+/// Tables and verdicts for a terminal of `width` columns, 0 for no limit; so have the other texts that take a width.
+AMDAHL_API std::string to_text(const StudyOutcome& outcome, int width = 0);
 /// The summary in JSON, schema docs/schema/summary.schema.json.
 AMDAHL_API std::string to_json(const StudyOutcome& outcome);
 
@@ -269,7 +269,7 @@ struct CompareOutcome {
   RunsComparison comparison;
   bool regression = false;  // a slowdown of more than `fail_on_regression_percent`
 };
-AMDAHL_API std::string to_text(const CompareOutcome& outcome);
+AMDAHL_API std::string to_text(const CompareOutcome& outcome, int width = 0);
 AMDAHL_API std::string to_markdown(const CompareOutcome& outcome);
 /// JSON, schema docs/schema/comparison.schema.json.
 AMDAHL_API std::string to_json(const CompareOutcome& outcome);
@@ -303,7 +303,7 @@ struct CostConfig {
 struct CostOutcome {
   CostReport report;
 };
-AMDAHL_API std::string to_text(const CostOutcome& outcome);
+AMDAHL_API std::string to_text(const CostOutcome& outcome, int width = 0);
 AMDAHL_API std::string to_markdown(const CostOutcome& outcome);
 /// JSON, schema docs/schema/cost.schema.json.
 AMDAHL_API std::string to_json(const CostOutcome& outcome);
@@ -322,7 +322,7 @@ struct SensorCompareConfig {
 struct SensorCompareOutcome {
   SensorComparison comparison;
 };
-AMDAHL_API std::string to_text(const SensorCompareOutcome& outcome);
+AMDAHL_API std::string to_text(const SensorCompareOutcome& outcome, int width = 0);
 AMDAHL_API std::string to_markdown(const SensorCompareOutcome& outcome);
 /// JSON, schema docs/schema/sensor-comparison.schema.json.
 AMDAHL_API std::string to_json(const SensorCompareOutcome& outcome);

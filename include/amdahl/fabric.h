@@ -73,7 +73,7 @@ struct LinksOutcome {
   bool failed = false;  // corruption, a slow pair, or a cell that did not fit into memory
 };
 /// One matrix per test.
-AMDAHL_API std::string to_text(const LinksOutcome& outcome);
+AMDAHL_API std::string to_text(const LinksOutcome& outcome, int width = 0);
 /// The machine and the records in JSON.
 AMDAHL_API std::string to_json(const LinksOutcome& outcome);
 /// Heat map of copy engine bandwidth by pair; empty when it was not measured.
@@ -116,7 +116,7 @@ struct CollectivesOutcome {
   bool is_root = true;
 };
 /// A table for a terminal.
-AMDAHL_API std::string to_text(const CollectivesOutcome& outcome);
+AMDAHL_API std::string to_text(const CollectivesOutcome& outcome, int width = 0);
 /// The table in the format of nccl-tests.
 AMDAHL_API std::string to_nccl_tests(const CollectivesOutcome& outcome);
 /// JSON, schema docs/schema/records.schema.json.
@@ -180,7 +180,7 @@ struct DoctorOutcome {
   std::string run_dir;
   bool failed = false;  // a warning or a fault
 };
-AMDAHL_API std::string to_text(const DoctorOutcome& outcome);
+AMDAHL_API std::string to_text(const DoctorOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/doctor.schema.json.
 AMDAHL_API std::string to_json(const DoctorOutcome& outcome);
 
@@ -203,7 +203,7 @@ struct ArenaOutcome {
   std::string waived;   // as in CollectivesOutcome
 };
 /// One table per size.
-AMDAHL_API std::string to_text(const ArenaOutcome& outcome);
+AMDAHL_API std::string to_text(const ArenaOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/records.schema.json.
 AMDAHL_API std::string to_json(const ArenaOutcome& outcome);
 /// Shell assignments of the settings that are fastest at most sizes.

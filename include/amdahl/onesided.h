@@ -102,7 +102,7 @@ struct OneSidedOutcome {
   bool is_root = true;
 };
 /// Tables for a terminal.
-AMDAHL_API std::string to_text(const OneSidedOutcome& outcome);
+AMDAHL_API std::string to_text(const OneSidedOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/records.schema.json.
 AMDAHL_API std::string to_json(const OneSidedOutcome& outcome);
 /// The choices in JSON, schema docs/schema/onesided.schema.json: the file of EngineConfig::comm_table.

@@ -95,7 +95,7 @@ struct SensorBenchOutcome {
   bool is_root = true;
 };
 /// Tables for a terminal.
-AMDAHL_API std::string to_text(const SensorBenchOutcome& outcome);
+AMDAHL_API std::string to_text(const SensorBenchOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/records.schema.json.
 AMDAHL_API std::string to_json(const SensorBenchOutcome& outcome);
 

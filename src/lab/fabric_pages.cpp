@@ -19,7 +19,8 @@ Page links_page_of(const PageRun& run) {
   MachineSpec machine = machine_of_run(run.folder, run.contents.records, notes);
   const std::vector<Record> records = pooled_processes(run.contents.records);
   note_links(machine, records);
-  Page page = links_page(records, machine, min_gbps_of(run.contents.header));
+  const double min_gbps = min_gbps_of(run.contents.header);
+  Page page = links_page(records, machine, slow_links(machine, min_gbps), min_gbps);
   page.notes.insert(page.notes.end(), notes.begin(), notes.end());
   return page;
 }

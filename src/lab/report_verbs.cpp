@@ -14,13 +14,14 @@
 #include "planner/advise.h"
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
-#include "report/fabric/arena.h"
+#include "report/fabric/arena_page.h"
+#include "report/page/markdown_page.h"
+#include "report/page/text_page.h"
 #include "report/plan/text.h"
-#include "report/sensor/text.h"
-#include "report/study/markdown.h"
+#include "report/sensor/page.h"
+#include "report/study/page.h"
 #include "report/study/summary.h"
-#include "report/study/text.h"
-#include "report/study/training.h"
+#include "report/study/training_page.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 
@@ -52,8 +53,8 @@ RunContents read_measured(const std::string& run_dir) {
 ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.markdown = training_markdown(contents.records);
-  outcome.text = training_text(contents.records);
+  outcome.markdown = markdown_page(training_page(contents.records));
+  outcome.text = text_page(training_page(contents.records));
   outcome.json = record_to_json(contents.records.back());
   if (!write) return outcome;
   write_atomic(folder_of(run_dir) / "report.md", outcome.markdown);
@@ -78,9 +79,9 @@ ReportOutcome report_study(const std::string& run_dir, const RunContents& conten
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_run(run_dir, contents.records);
+  outcome.text = text_page(study_page(outcome.summary, {}));  // the notes of the folder are told apart from it
   for (const std::string& note : contents.notes) outcome.summary.notes.push_back(note);
-  outcome.markdown = study_markdown(outcome.summary);
-  outcome.text = study_text(outcome.summary, true);
+  outcome.markdown = markdown_page(study_page(outcome.summary, {}));
   outcome.json = summary_to_json(outcome.summary);
   if (!write) return outcome;
   const std::filesystem::path folder = folder_of(run_dir);
@@ -126,8 +127,9 @@ ReportOutcome report_of(const std::string& run_dir, bool write) {
   if (kind == "links") return report_links(folder_of(run_dir), contents, write);
   if (kind == "onesided") return report_onesided(folder_of(run_dir), contents, write);
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
-  if (kind == "arena") return report_text(run_dir, contents, arena_text(contents.records), write);
-  if (kind == "sensor") return report_text(run_dir, contents, sensor_text(pooled_processes(contents.records)), write);
+  if (kind == "arena") return report_text(run_dir, contents, text_page(arena_page(contents.records)), write);
+  if (kind == "sensor")
+    return report_text(run_dir, contents, text_page(sensor_page(pooled_processes(contents.records))), write);
   if (kind == "plan-verification")
     return report_text(run_dir, contents, verification_records_text(contents.records), write);
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);

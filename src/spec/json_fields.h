@@ -88,14 +88,8 @@ nlohmann::json record_json(const Record& record);
 Record read_record(const Fields& fields, Provenance provenance);
 nlohmann::json key_json(const CellKey& key);
 CellKey read_key(const Fields& fields);
-nlohmann::json one_device_json(const OneDeviceSummary& one);
-OneDeviceSummary read_one_device(const Fields& fields);
-nlohmann::json serial_fraction_json(const SerialFraction& fraction);
-SerialFraction read_serial_fraction(const Fields& fields);
 nlohmann::json sample_summary_json(const SampleSummary& summary);
-SampleSummary read_sample_summary(const Fields& fields);
 nlohmann::json pair_test_json(const PairTest& test);
-PairTest read_pair_test(const Fields& fields);
 nlohmann::json interval_json(const Interval& interval);
 std::optional<Interval> read_interval(const Fields& fields, const char* name);
 

@@ -2,42 +2,32 @@
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"
-#include "spec/json_fields.h"
+#include "spec/json_visitor.h"
 
 namespace amdahl {
-namespace {
-
 using nlohmann::json;
 
-json choice_json(const OneSidedChoice& choice) {
-  json rules = json::array();
-  for (const OneSidedChoice::Rule& rule : choice.rules)
-    rules.push_back({{"decision", rule.decision},
-                     {"rule", rule.rule},
-                     {"mean_ratio", finite(rule.mean_ratio, "a rule's ratio")},
-                     {"worst_ratio", finite(rule.worst_ratio, "a rule's ratio")},
-                     {"worst_bytes", rule.worst_bytes}});
-  return {{"device_kind", choice.device_kind},
-          {"ranks", choice.ranks},
-          {"devices", choice.devices},
-          {"emulated", choice.emulated},
-          {"flagged_bytes", choice.flagged_bytes},
-          {"line_bytes", choice.line_bytes},
-          {"one_shot_bytes", choice.one_shot_bytes},
-          {"one_sided_bytes", choice.one_sided_bytes},
-          {"rules", rules}};
+template <class Visitor>
+void visit_fields(Visitor& f, OneSidedChoice::Rule& r) {
+  f("decision", r.decision), f("rule", r.rule), f("mean_ratio", r.mean_ratio), f("worst_ratio", r.worst_ratio);
+  f("worst_bytes", r.worst_bytes);
 }
 
+template <class Visitor>
+void visit_fields(Visitor& f, OneSidedChoice& c) {
+  f("device_kind", c.device_kind), f("ranks", c.ranks), f("devices", c.devices);
+  f.when(true, "emulated", c.emulated);
+  f("flagged_bytes", c.flagged_bytes);
+  f.when(true, "line_bytes", c.line_bytes);
+  f("one_shot_bytes", c.one_shot_bytes);
+  f.when(true, "one_sided_bytes", c.one_sided_bytes);
+  f.derived("rules", c.rules);
+}
+
+namespace {
+
 OneSidedChoice read_choice(const Fields& fields) {
-  OneSidedChoice choice;
-  choice.device_kind = fields.text("device_kind");
-  choice.ranks = fields.text("ranks");
-  choice.devices = static_cast<int>(fields.integer("devices"));
-  choice.emulated = fields.boolean_or("emulated", false);
-  choice.flagged_bytes = fields.integer("flagged_bytes");
-  choice.line_bytes = fields.integer_or("line_bytes", 0);
-  choice.one_shot_bytes = fields.integer("one_shot_bytes");
-  choice.one_sided_bytes = fields.integer_or("one_sided_bytes", -1);
+  const auto choice = read_fields<OneSidedChoice>(fields);
   if (choice.devices < 1) fields.fail("devices", "is below 1");
   if (choice.flagged_bytes < 0) fields.fail("flagged_bytes", "is negative");
   if (choice.line_bytes < 0) fields.fail("line_bytes", "is negative");
@@ -49,7 +39,7 @@ OneSidedChoice read_choice(const Fields& fields) {
 
 std::string choices_to_json(const std::vector<OneSidedChoice>& choices) {
   json array = json::array();
-  for (const OneSidedChoice& choice : choices) array.push_back(choice_json(choice));
+  for (const OneSidedChoice& choice : choices) array.push_back(written(choice));
   return dump({{"version", kSchemaVersion}, {"choices", array}}, 2);
 }
 

@@ -1,68 +1,51 @@
 // The JSON output of `amdahl advise` for assumed devices; schema: docs/schema/outlook.schema.json.
-#include <nlohmann/json.hpp>
-
 #include "amdahl/scaling.h"
 #include "spec/json.h"
-#include "spec/json_fields.h"
+#include "spec/json_visitor.h"
 
 namespace amdahl {
-namespace {
 
-using nlohmann::json;
-
-json link_json(const LinkModel& link) {
-  json object{{"name", link.name},
-              {"gbps", finite(link.gbps, "a link's rate")},
-              {"ring_efficiency", finite(link.ring_efficiency, "a link's efficiency")},
-              {"base_us", finite(link.base_us, "a link's latency")},
-              {"hop_us", finite(link.hop_us, "a link's latency")},
-              {"rate_origin", origin_name(link.rate_origin)},
-              {"latency_origin", origin_name(link.latency_origin)},
-              {"rate_source", link.rate_source},
-              {"latency_source", link.latency_source}};
-  if (link.total_gbps > 0) object["total_gbps"] = finite(link.total_gbps, "a link's rate");
-  return object;
+template <class Visitor>
+void visit_fields(Visitor& f, LinkModel& l) {
+  f("name", l.name), f("gbps", l.gbps), f("ring_efficiency", l.ring_efficiency);
+  f("base_us", l.base_us), f("hop_us", l.hop_us), f("rate_origin", l.rate_origin);
+  f("latency_origin", l.latency_origin), f("rate_source", l.rate_source), f("latency_source", l.latency_source);
+  f.when(l.total_gbps > 0, "total_gbps", l.total_gbps);
 }
 
-json prediction_json(const ScalingPrediction& p) {
-  json terms = json::array(), measured = json::array();
-  for (const PredictedTerm& term : p.terms)
-    terms.push_back({{"name", term.name},
-                     {"us", finite(term.us, "a predicted term")},
-                     {"origin", origin_name(term.origin)},
-                     {"source", term.source}});
-  for (const MeasuredStep& m : p.measured)
-    measured.push_back({{"strategy", m.strategy},
-                        {"step_us", finite(m.step_us, "a measured step")},
-                        {"speedup", finite(m.speedup, "a measured speedup")},
-                        {"n", m.n},
-                        {"predicted_over_measured", finite(p.step_us / m.step_us, "an error")}});
-  json object{{"single", key_json(p.single)},
-              {"single_us", finite(p.single_us, "a step time")},
-              {"n_single", p.n_single},
-              {"devices", p.devices},
-              {"origin", origin_name(Origin::modelled)},
-              {"terms", terms},
-              {"step_us", finite(p.step_us, "a predicted step")},
-              {"speedup", finite(p.speedup, "a predicted speedup")},
-              {"recommendation", to_string(p.recommendation)},
-              {"measured", measured}};
-  if (p.ci) object["ci"] = interval_json(*p.ci);
-  return object;
+template <class Visitor>
+void visit_fields(Visitor& f, PredictedTerm& t) {
+  f("name", t.name), f("us", t.us), f("origin", t.origin), f("source", t.source);
 }
 
-}  // namespace
+template <class Visitor>
+void visit_fields(Visitor& f, MeasuredStep& m) {
+  f("strategy", m.strategy), f("step_us", m.step_us), f("speedup", m.speedup), f("n", m.n);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& f, ScalingPrediction& p) {
+  f("single", p.single), f("single_us", p.single_us), f("n_single", p.n_single), f("devices", p.devices);
+  f.derived("origin", Origin::modelled), f("terms", p.terms), f("step_us", p.step_us), f("speedup", p.speedup);
+  f("ci", p.ci), f("recommendation", p.recommendation), f("measured", p.measured);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& f, ScalingOutlook& o) {
+  f("device_kind", o.device_kind), f("link", o.link), f("overlap", o.overlap), f("predictions", o.predictions);
+  f("notes", o.notes);
+}
 
 std::string outlook_to_json(const ScalingOutlook& outlook) {
-  json predictions = json::array();
-  for (const ScalingPrediction& p : outlook.predictions) predictions.push_back(prediction_json(p));
-  return dump({{"version", kSchemaVersion},
-               {"device_kind", outlook.device_kind},
-               {"link", link_json(outlook.link)},
-               {"overlap", outlook.overlap},
-               {"predictions", predictions},
-               {"notes", outlook.notes}},
-              2);
+  nlohmann::json document = written(outlook);
+  for (size_t i = 0; i < outlook.predictions.size(); ++i) {
+    const ScalingPrediction& p = outlook.predictions[i];
+    for (size_t k = 0; k < p.measured.size(); ++k)
+      document["predictions"][i]["measured"][k]["predicted_over_measured"] =
+          finite(p.step_us / p.measured[k].step_us, "an error");
+  }
+  document["version"] = kSchemaVersion;
+  return dump(document, 2);
 }
 
 }  // namespace amdahl

@@ -86,7 +86,7 @@ def check_text_markdown_and_page(case):
                   "Alternatives for the same money: modelled", "global batch", "Break-even"):
         assert words in text, (words, text)
     markdown = case.run("cost", run, "--prices", PRICES, "--md").stdout
-    assert markdown.startswith("**Several devices pay in 1") and "## How it was computed" in markdown, markdown
+    assert "\n> Several devices pay in 1" in markdown and "## How it was computed" in markdown, markdown
     result = case.run("cost", run, "--prices", PRICES, "--html", "cost.html")
     assert "page: cost.html" in result.stderr
     page = case.path("cost.html").read_text()

@@ -35,13 +35,13 @@ def check_pairs_of_three(case):
 
 def check_text_says_what_it_is(case):
     text = case.run(*QUICK, "-t", "pairs", "device_to_device_latency_sm").stdout
-    assert text.startswith("CPU virtual devices: threads"), text
+    assert "\nMeasured on CPU virtual devices, not GPUs.\n" in text, text
     assert "device_to_device_latency_sm: us a load, median of 2" in text
 
 
 def check_integrity(case):
     text = case.run(*QUICK, "-t", "integrity", "--inject-faults", "300").stdout
-    assert "300 of 300 injected corruptions were found" in text and ", 0 bytes wrong" in text, text
+    assert "300 of 300 corruptions made on purpose were found" in text and "- 0 bytes wrong" in text, text
 
 
 def check_run_folder_and_files(case):
@@ -52,7 +52,7 @@ def check_run_folder_and_files(case):
     ElementTree.parse(case.path("r/heat-map.svg"))
     machine = json.loads(case.path("machine.json").read_text())
     assert machine == json.loads(case.path("r/machine.json").read_text())
-    assert case.path("r/report.txt").read_text().startswith("CPU virtual devices")
+    assert case.path("r/report.txt").read_text().startswith("Between 2 CPU virtual devices, data moves at ")
     case.refused(2, "usage", *QUICK, "-t", "ring", "--output-dir", "r", says=["r"])
 
 
@@ -104,8 +104,8 @@ def check_report_quarantines_what_records_say(case):
     bad["status"] = {"kind": "failed", "reason": "4 of 9 bytes differ"}
     case.write("r/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     text = case.run("report", "r").stdout
-    assert "CORRUPT cpu 1 -> cpu 0" in text and "QUARANTINED 1 -> 0: " in text and "4 of 9 bytes differ" in text, text
-    assert "QUARANTINED 0 -> 1" not in text, text
+    assert "FAILED integrity by " in text and "QUARANTINED cpu 1 -> cpu 0: " in text and "4 of 9 bytes differ" in text, text
+    assert "QUARANTINED cpu 0 -> cpu 1" not in text, text
 
 
 def check_report_of_damaged_files(case):

@@ -47,7 +47,7 @@ def check_mae_is_reported_for_regression_only(case):
     assert "validation MAE" in result.stdout and "MAE" in result.stderr, result.stdout + result.stderr
     series = {s["name"]: s["samples"][0] for s in records_of(case.path("r"))[-1]["series"]}
     assert 0 < series["validation_mae"] <= series["validation_loss"] ** 0.5, series  # mean |e| <= sqrt(mean e^2)
-    assert "validation MAE" in case.path("r/report.md").read_text()
+    assert "Validation MAE" in case.path("r/report.md").read_text()
     case.run(*TRAIN, "-o", "c")
     assert not any(s["name"] == "validation_mae" for s in records_of(case.path("c"))[-1]["series"])
 

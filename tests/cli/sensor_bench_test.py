@@ -38,11 +38,11 @@ def validator(name):
 
 def check_the_default_is_the_originals_table(case):
     text = case.run("sensor", "bench", "--backend", "cpu", "-q", "--samples", "2", "--calls", "1").stdout
-    assert text.startswith("Measured on CPU virtual devices, not GPUs."), text
+    assert "\nMeasured on CPU virtual devices, not GPUs.\n" in text, text
     assert "voxelize, mode single, f32, hot, eager" in text, text
     for mode in ("count", "occupancy", "mean", "max"):
-        row = next(line for line in text.splitlines() if f" {mode} " in line)
-        assert row.startswith("p500000 128x128x128") and " +- " in row, row
+        row = next(line for line in text.splitlines() if line.startswith("p500000 128x128x128") and f" {mode} " in line)
+        assert " [" in row, row
 
 
 def check_series_of_one_device(case):
@@ -151,7 +151,7 @@ def check_documents_fit_the_schemas(case):
 def check_report_is_what_the_run_printed(case):
     words = (*CLOUD, "--mode", "data", "--devices", "1,2", "--output-dir", "r")
     printed = case.run(*words).stdout
-    assert "speedup [95 % CI]" in printed and "merge us" in printed, printed
+    assert "Speedup [95 % CI]" in printed and "Merge (us)" in printed, printed
     written = case.path("r/report.txt").read_text()
     assert printed == written + "run: r\n", printed
     case.path("r/report.txt").unlink()

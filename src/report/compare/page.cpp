@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "amdahl/fields.h"
 #include "chart/compare_chart.h"
-#include "report/compare/text.h"
+#include "report/compare/tables.h"
+#include "report/page/page_parts.h"
 #include "stats/compare.h"
 
 namespace amdahl {
@@ -62,13 +65,26 @@ std::optional<Chart> chart_of(const RunsComparison& comparison, const std::vecto
   return chart;
 }
 
-PageTable page_table(const ComparisonTable& table) {
-  PageTable page;
-  page.caption = "Every cell";
-  for (size_t i = 0; i < table.head.size(); ++i)
-    page.table.columns.push_back({fmt::format("column_{}", i), table.head[i]});
-  for (const auto& row : table.rows) page.table.rows.emplace_back(row.begin(), row.end());
-  return page;
+/// Who is A, B, ..., and how they were judged, one line per method used.
+std::vector<std::string> runs_and_method(const RunsComparison& comparison) {
+  std::vector<std::string> lines{fmt::format("A (baseline) is {}", comparison.against.front().name_a)};
+  for (size_t i = 0; i < comparison.against.size(); ++i)
+    lines.push_back(fmt::format("{} is {}", run_letter(i + 1), comparison.against[i].name_b));
+
+  lines.emplace_back("Above 1x, the run is faster than A.");
+  std::set<TestLevel> levels;
+  for (const RunComparison& run : comparison.against)
+    for (const CellComparison& cell : run.cells) levels.insert(cell.test.level);
+  if (levels.contains(TestLevel::processes))
+    lines.emplace_back("Verdicts are between processes: Welch's test on the medians of fresh processes.");
+  if (levels.contains(TestLevel::calibrated))
+    lines.emplace_back("Sides of one process are judged by the spread of processes in the machine file.");
+  if (levels.contains(TestLevel::none))
+    lines.push_back(named(
+        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5` "
+        "(study) or `repeat=5` (collectives, links, sensor bench), or calibrate this machine once (amdahl "
+        "calibrate)."));
+  return lines;
 }
 
 /// The three cells with the largest change among those with a verdict.
@@ -105,7 +121,7 @@ bool has_emulated(const RunsComparison& comparison) {
 
 Page compare_page(const RunsComparison& comparison, const std::string& json) {
   const RunComparison& first = comparison.against.front();
-  const std::vector<ComparisonTable> tables = comparison_tables(comparison, Charset::utf8);
+  const std::vector<ComparisonTable> tables = comparison_tables(comparison);
   Page page;
   page.title = fmt::format("Comparison with {}", first.name_a);
   if (first.device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
@@ -113,21 +129,19 @@ Page compare_page(const RunsComparison& comparison, const std::string& json) {
     page.qualifier += page.qualifier.empty() ? "some numbers are emulated" : "; some numbers are emulated";
   page.verdict = comparison_verdict(comparison);
   page.facts = facts_of(comparison, tables);
+  page.sections.push_back({"runs", "Runs", runs_and_method(comparison), {}, {}});
   for (size_t i = 0; i < tables.size(); ++i) {
     PageSection section;
     section.anchor = fmt::format("cells-{}", i + 1);
     section.title = short_title(tables, i);
     if (section.title != tables[i].title) section.paragraphs.push_back(tables[i].title + ".");
-    section.paragraphs.emplace_back(
-        "Speeds are those of the run over A, the baseline: above 1 the run is faster. Verdicts by Welch's "
-        "test with Holm's adjustment over all cells of this page; SAME within 1 %; UNCLEAR is an answer.");
+    section.details.emplace_back(
+        "Verdicts by Welch's test with Holm's adjustment over all cells of this page; SAME within 1 %; UNCLEAR is an "
+        "answer.");
     if (auto chart = chart_of(comparison, tables, i)) section.charts.push_back(std::move(*chart));
-    section.tables.push_back(page_table(tables[i]));
+    section.tables.push_back(table_of_texts("Every cell", tables[i].head, tables[i].rows));
     page.sections.push_back(std::move(section));
   }
-  page.provenance.emplace_back("A (baseline)", first.name_a);
-  for (size_t i = 0; i < comparison.against.size(); ++i)
-    page.provenance.emplace_back(run_letter(i + 1), comparison.against[i].name_b);
   page.notes = comparison_remarks(comparison);
   page.embedded_json = json;
   return page;

@@ -25,8 +25,6 @@ CostReport summarise_cost(const std::vector<CostRun>& runs, const PriceTable& pr
 
 /// One sentence with numbers for the decision.
 std::string cost_verdict(const CostReport& report);
-std::string cost_text(const CostReport& report);
-std::string cost_markdown(const CostReport& report);
 
 /// The kinds of work in a report, in the order of their first row, with the indices of their rows.
 struct CostWork {

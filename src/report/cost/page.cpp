@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "amdahl/units.h"
 #include "base/number_text.h"
@@ -14,17 +15,41 @@
 namespace amdahl {
 namespace {
 
-PageTable page_table(const CostTable& table) {
-  PageTable page;
-  page.caption = table.title;
-  for (size_t i = 0; i < table.head.size(); ++i)
-    page.table.columns.push_back({fmt::format("column_{}", i), table.head[i]});
-  for (const auto& row : table.rows) page.table.rows.emplace_back(row.begin(), row.end());
-  for (size_t i = 0; i < table.head.size(); ++i)
-    for (const std::string_view same : {"n", "payback"})
-      if (table.head[i] == same || table.head[i].starts_with("J/"))
-        fold_constant_columns(page, {fmt::format("column_{}", i)});
-  return page;
+std::string payoff_text(const CostReport& report) {
+  std::map<Payoff, int> counts;
+  int total = 0;
+  for (const CostRow& row : report.rows) {
+    if (!row.gain || !row.gain->break_even_speedup) continue;
+    ++counts[row.gain->payoff];
+    ++total;
+  }
+  if (total == 0) return "Nothing says whether several devices pay: no result of several with a baseline and prices.";
+  std::vector<std::string> parts;
+  for (const auto& [payoff, words] :
+       {std::pair{Payoff::pays, "pay"}, {Payoff::does_not_pay, "do not pay"}, {Payoff::unclear, "are unclear"}})
+    if (counts[payoff] > 0) parts.push_back(fmt::format("{} in {}", words, counts[payoff]));
+  return fmt::format("Several devices {} of {} measured case{}.", fmt::join(parts, ", "), total, total == 1 ? "" : "s");
+}
+
+std::string best_text(const CostReport& report) {
+  const CostRow *cheapest = nullptr, *fastest = nullptr;
+  const std::vector<CostWork> works = works_of(report);
+  if (works.size() != 1) return {};  // different kinds of work are not comparable
+  for (const CostRow& row : report.rows) {
+    if (row.origin != Origin::measured) continue;  // emulated devices are not recommended
+    if (!fastest || row.throughput > fastest->throughput) fastest = &row;
+    if (row.work_per_price && (!cheapest || *row.work_per_price > *cheapest->work_per_price)) cheapest = &row;
+  }
+  if (!fastest) return {};
+  const auto place = [](const CostRow& row) {
+    return fmt::format("{}, {} {}", row.configuration, format_axis(row.size_name), with_thousands(row.size));
+  };
+  std::string text = fmt::format(" Most work per hour: {} ({} {}).", place(*fastest),
+                                 short_number(fastest->work_per_hour), fastest->unit);
+  if (cheapest)
+    text += fmt::format(" Most work per {}: {} ({} {}).", report.currency, place(*cheapest),
+                        short_number(*cheapest->work_per_price), cheapest->unit);
+  return text;
 }
 
 std::string size_title(const std::string& size_name) {
@@ -39,13 +64,8 @@ std::string work_title(const CostWork& work, const std::vector<CostWork>& all) {
   return same == 1 ? format_first(work) : work.work;
 }
 
-void add_table_section(Page& page, const char* anchor, const char* title, const CostTable& table) {
-  if (table.rows.empty()) return;
-  PageSection section;
-  section.anchor = anchor;
-  section.title = title;
-  section.tables.push_back(page_table(table));
-  page.sections.push_back(std::move(section));
+void add_table_section(Page& page, const char* anchor, const char* title, PageTable table) {
+  if (!table.table.rows.empty()) page.sections.push_back({anchor, title, {}, {}, {std::move(table)}});
 }
 
 /// The three multi-device cases that pay best or come closest to it.
@@ -73,6 +93,8 @@ std::vector<std::string> facts_of(const CostReport& report) {
 
 }  // namespace
 
+std::string cost_verdict(const CostReport& report) { return payoff_text(report) + best_text(report); }
+
 Page cost_page(const CostReport& report, const std::string& json) {
   Page page;
   page.title = "What the work costs";
@@ -87,11 +109,15 @@ Page cost_page(const CostReport& report, const std::string& json) {
     PageSection section;
     section.anchor = fmt::format("work-{}", ++number);
     section.title = work_title(work, works_of(report));
-    section.paragraphs = {fmt::format("{}. {}", work.work, prices_text(report))};
+    if (number == 1) section.paragraphs = {prices_text(report)};
     const std::string title = size_title(report.rows[work.rows.front()].size_name);
     if (auto chart = cost_chart(report, {fmt::format("cost-{}", number), work.work, title}))
       section.charts.push_back(std::move(*chart));
-    section.tables.push_back(page_table(cost_table(report, work)));
+    PageTable table = cost_table(report, work);
+    for (const TableColumn& column : std::vector<TableColumn>(table.table.columns))
+      if (column.title == "n" || column.title == "payback" || column.title.starts_with("J/"))
+        fold_constant_columns(table, {column.name});
+    section.tables.push_back(std::move(table));
     page.sections.push_back(std::move(section));
   }
   add_table_section(page, "break-even", "Break-even", break_even_table(report));

@@ -8,6 +8,7 @@
 #include "amdahl/units.h"
 #include "base/number_text.h"
 #include "report/common/break_even.h"
+#include "report/page/page_parts.h"
 
 namespace amdahl {
 namespace {
@@ -75,57 +76,55 @@ std::vector<std::string> row_text(const CostRow& row) {
 
 }  // namespace
 
-CostTable cost_table(const CostReport& report, const CostWork& work) {
+PageTable cost_table(const CostReport& report, const CostWork& work) {
   const CostRow& first = report.rows.at(work.rows.front());
   const std::string& currency = report.currency;
-  CostTable table;
-  table.title = work.work;
-  table.head = {format_axis(first.size_name),
-                "devices",
-                fmt::format("{}/s [95 % CI]", first.unit),
-                "n",
-                first.unit + "/h",
-                currency + "/h",
-                fmt::format("{}/{} [95 % CI]", first.unit, currency),
-                "J/" + one_of(first.unit),
-                "speedup [95 % CI]",
-                "break-even speedup",
-                "verdict",
-                fmt::format("further devices worth {}/h [95 % CI]", currency),
-                "payback"};
-  for (const size_t i : work.rows) table.rows.push_back(row_text(report.rows[i]));
-  if (!of_several_runs(report)) return table;
-  constexpr size_t kRunColumn = 2;  // after size and devices
-  table.head.insert(table.head.begin() + kRunColumn, "run");
-  for (size_t i = 0; i < table.rows.size(); ++i)
-    table.rows[i].insert(table.rows[i].begin() + kRunColumn, printable(report.rows[work.rows[i]].run, 80));
-  return table;
+  std::vector<std::string> head{format_axis(first.size_name),
+                                "devices",
+                                fmt::format("{}/s [95 % CI]", first.unit),
+                                "n",
+                                first.unit + "/h",
+                                currency + "/h",
+                                fmt::format("{}/{} [95 % CI]", first.unit, currency),
+                                "J/" + one_of(first.unit),
+                                "speedup [95 % CI]",
+                                "break-even speedup",
+                                "verdict",
+                                fmt::format("further devices worth {}/h [95 % CI]", currency),
+                                "payback"};
+  std::vector<std::vector<std::string>> rows;
+  for (const size_t i : work.rows) rows.push_back(row_text(report.rows[i]));
+  if (of_several_runs(report)) {
+    constexpr size_t kRunColumn = 2;  // after size and devices
+    head.insert(head.begin() + kRunColumn, "run");
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].insert(rows[i].begin() + kRunColumn, printable(report.rows[work.rows[i]].run, 80));
+  }
+  return table_of_texts(work.work, head, rows);
 }
 
-CostTable break_even_table(const CostReport& report) {
-  CostTable table;
-  table.title = "Break-even, between measured sizes only";
-  table.head = {"work", "devices", "over", "worth it by", "at speedup", "answer"};
+PageTable break_even_table(const CostReport& report) {
+  std::vector<std::vector<std::string>> rows;
   for (const BreakEven& found : report.break_evens)
-    table.rows.push_back({found.work, found.configuration, format_axis(found.size_name),
-                          found.by_price ? "price" : "time", fmt::format("{:.2f}x", found.at_speedup),
-                          break_even_text(found)});
-  return table;
+    rows.push_back({found.work, found.configuration, format_axis(found.size_name), found.by_price ? "price" : "time",
+                    fmt::format("{:.2f}x", found.at_speedup), break_even_text(found)});
+  return table_of_texts("Break-even, between measured sizes only",
+                        {"work", "devices", "over", "worth it by", "at speedup", "answer"}, rows);
 }
 
-CostTable alternatives_table(const CostReport& report) {
-  CostTable table;
+PageTable alternatives_table(const CostReport& report) {
   const std::string& currency = report.currency;
-  table.title = "Alternatives for the same money: modelled from the gains that the price table assumes, not measured";
-  table.head = {"work",          "instead of more devices", "purchase " + currency, "assumed gain", "work/h",
-                currency + "/h", "work/" + currency,        "against one device",   "source"};
+  const std::vector<std::string> head{"work",   "instead of more devices", "purchase " + currency, "assumed gain",
+                                      "work/h", currency + "/h",           "work/" + currency,     "against one device",
+                                      "source"};
+  std::vector<std::vector<std::string>> rows;
   for (const CostAlternative& alternative : report.alternatives) {
     const CostRow& one = report.rows.at(alternative.baseline);
     const auto range = [](const std::optional<Interval>& values) {
       return values ? fmt::format("{} to {}", short_number(values->low), short_number(values->high))
                     : std::string(kNone);
     };
-    table.rows.push_back(
+    rows.push_back(
         {fmt::format("{}, {} {}", one.work, format_axis(one.size_name), with_thousands(one.size)),
          printable(alternative.name, 80), money(alternative.purchase_price),
          alternative.gain ? fmt::format("{:.0f} to {:.0f} %", 100 * alternative.gain->low, 100 * alternative.gain->high)
@@ -134,7 +133,9 @@ CostTable alternatives_table(const CostReport& report) {
          one.work_per_price ? short_number(*one.work_per_price) : std::string(kNone),
          printable(alternative.note, 120)});
   }
-  return table;
+  return table_of_texts(
+      "Alternatives for the same money: modelled from the gains that the price table assumes, not measured", head,
+      rows);
 }
 
 std::string prices_text(const CostReport& report) {

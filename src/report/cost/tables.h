@@ -1,25 +1,19 @@
-// The tables of a cost report, shared by terminal, Markdown and page.
+// The tables of a cost report.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "report/common/words.h"
 #include "report/cost/cost.h"
+#include "report/page/page.h"
 
 namespace amdahl {
 
-struct CostTable {
-  std::string title;
-  std::vector<std::string> head;
-  std::vector<std::vector<std::string>> rows;
-};
-
-CostTable cost_table(const CostReport& report, const CostWork& work);
+PageTable cost_table(const CostReport& report, const CostWork& work);
 /// One row per break-even, by time or by price; empty without break-evens.
-CostTable break_even_table(const CostReport& report);
+PageTable break_even_table(const CostReport& report);
 /// Marked as modelled; empty without alternatives.
-CostTable alternatives_table(const CostReport& report);
+PageTable alternatives_table(const CostReport& report);
 /// The source of the prices, and that the user should edit them.
 std::string prices_text(const CostReport& report);
 /// The formulas in a few lines.

@@ -15,56 +15,6 @@
 namespace amdahl {
 namespace {
 
-std::string entry_text(const ArenaEntry& entry, const ArenaEntry* fastest) {
-  if (!entry.time_us) return fmt::format("  {:<22} FAILED: {}\n", entry.transport, entry.record->status.reason);
-  const double behind = percent_above(*entry.time_us, *fastest->time_us);
-  const std::string chose = axis<std::string>(*entry.record, "nccl_chose", "");
-  std::string text = fmt::format("{} {:<22} {:>11.2f} {:>10.3f} {:>12}", &entry == fastest ? '*' : ' ', entry.transport,
-                                 *entry.time_us, entry.record->value("busbw").value_or(0),
-                                 &entry == fastest ? "fastest" : fmt::format("+{:.1f} %", behind));
-  if (!chose.empty()) text += "  " + chose;
-  return text + '\n';
-}
-
-std::string default_text(const ArenaMatch& match) {
-  const ArenaEntry *best = match.fastest(), *standard = match.standard();
-  if (!best || !standard) return {};
-  if (best == standard) return fmt::format("  the default, {}, is the fastest\n", standard->transport);
-  return fmt::format("  the default, {}, takes {:.2f}x as long as {}\n", standard->transport,
-                     *standard->time_us / *best->time_us, best->transport);
-}
-
-std::string match_text(const ArenaMatch& match) {
-  std::string text = fmt::format("\n{}\n  {:<22} {:>11} {:>10} {:>12}{}\n", match.title, "transport", "time us",
-                                 "bus GB/s", "behind", match.device_kind == "cuda" ? "  nccl chose" : "");
-  for (const ArenaEntry& entry : match.entries) text += entry_text(entry, match.fastest());
-  return text + default_text(match);
-}
-
-/// The wins per transport of one kind, and the loss of the default over all sizes.
-std::string tally_text(const std::vector<ArenaMatch>& matches, std::string_view kind) {
-  const std::vector<std::pair<std::string, int>> wins = arena_wins(matches, kind);
-  if (wins.empty()) return {};
-  std::string text = fmt::format("\nfastest over {}:", device_text(kind).many);
-  for (const auto& [name, count] : wins)
-    text += fmt::format(" {} at {}{}", name, count, name == wins.back().first ? "" : ",");
-  text += " sizes and placements\n";
-  const std::vector<double> losses = default_losses(matches, kind);
-  if (losses.empty()) return text;
-  return text + fmt::format("the default, {}, takes {:.2f}x as long as the fastest in the median, {:.2f}x at most\n",
-                            default_transport(kind), 1 + percentile(losses, 50) / 100,
-                            1 + percentile(losses, 100) / 100);
-}
-
-std::string absent_text(const std::vector<Record>& records) {
-  std::string text;
-  for (const Record& record : records)
-    if (record.kind == "transport")
-      text += fmt::format("  {:<22} {}: {}\n", axis<std::string>(record, "transport", "?"),
-                          record.status.kind == Status::Kind::waived ? "not here" : "FAILED", record.status.reason);
-  return text.empty() ? text : "\nnot measured, or not to the end:\n" + text;
-}
-
 std::string quoted(const std::string& value) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:=/-";
   if (!value.empty() && value.find_first_not_of(kPlain) == std::string::npos) return value;
@@ -104,16 +54,6 @@ std::optional<Bid> best_bid(const std::vector<ArenaMatch>& matches,
 }
 
 }  // namespace
-
-std::string arena_text(const std::vector<Record>& records) {
-  const std::vector<ArenaMatch> matches = arena_matches(records);
-  const bool gpus =
-      std::any_of(matches.begin(), matches.end(), [](const ArenaMatch& match) { return match.device_kind == "cuda"; });
-  std::string text = gpus ? "" : "Measured on CPU virtual devices, not GPUs.\n";
-  for (const ArenaMatch& match : matches) text += match_text(match);
-  for (const char* kind : {"cuda", "cpu-virtual"}) text += tally_text(matches, kind);
-  return text + absent_text(records);
-}
 
 std::string arena_environment(const std::vector<Record>& records,
                               const std::map<std::string, std::map<std::string, std::string>>& settings) {

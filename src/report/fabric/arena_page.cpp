@@ -92,6 +92,31 @@ std::optional<Chart> ladder_chart(const Ladder& ladder) {
   return heat_map_chart(map);
 }
 
+/// The numbers of that chart, one row per size and transport.
+PageTable ladder_table(const Ladder& ladder) {
+  PageTable table{fmt::format("{}, {}", ladder.what, ladder.placement),
+                  {{{"bytes", "Size (bytes)"},
+                    {"transport", "Transport"},
+                    {"time_us", "Time (us)"},
+                    {"busbw_gbps", "Bus (GB/s)"},
+                    {"behind", "Behind the fastest"},
+                    {"nccl_chose", "NCCL chose"}},
+                   {}}};
+  table.in_pages = false;
+  for (const ArenaMatch* match : ladder.sizes)
+    for (const ArenaEntry& entry : match->entries) {
+      const ArenaEntry* fastest = match->fastest();
+      const std::string behind = !entry.time_us ? "FAILED"
+                                 : &entry == fastest
+                                     ? "fastest"
+                                     : fmt::format("+{:.1f} %", percent_above(*entry.time_us, *fastest->time_us));
+      table.table.rows.push_back({axis<int64_t>(*entry.record, "bytes", 0), entry.transport,
+                                  optional_value(entry.time_us), optional_value(entry.record->value("busbw")), behind,
+                                  axis<std::string>(*entry.record, "nccl_chose", "")});
+    }
+  return table;
+}
+
 /// "nccl-tree at 5 of 14"
 std::string wins_text(const std::vector<std::pair<std::string, int>>& wins) {
   int all = 0;
@@ -162,7 +187,10 @@ Page arena_page(const std::vector<Record>& records) {
   page.verdict = verdict_of(matches);
   page.facts = facts_of(records, matches);
   PageSection best{"best", "Which transport is the fastest", {}, {}, {}};
-  for (const Ladder& ladder : ladders_of(matches)) add_chart(best, ladder_chart(ladder));
+  for (const Ladder& ladder : ladders_of(matches)) {
+    add_chart(best, ladder_chart(ladder));
+    best.tables.push_back(ladder_table(ladder));
+  }
   add_section(page, std::move(best));
   PageSection curves{"curves", "Against size", {}, {}, {}};
   add_chart(curves, collective_chart(records, CollectiveQuantity::bus_bandwidth));

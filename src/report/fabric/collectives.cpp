@@ -10,52 +10,11 @@
 #include "amdahl/units.h"
 #include "base/record_values.h"
 #include "report/common/words.h"
-#include "stats/percentile.h"
 
 namespace amdahl {
 namespace {
 
 std::string word_or_none(const Record& record, const char* name) { return axis<std::string>(record, name, "none"); }
-
-std::vector<double> samples(const Record& record, const char* name) {
-  for (const Series& series : record.series)
-    if (series.name == name) return series.samples;
-  return {};
-}
-
-/// Fields shared by all rows of a table; records that differ in them get separate tables.
-std::string heading(const Record& record) {
-  return fmt::format("{}, {}, {}", sweep_text(record), word_or_none(record, "transport"),
-                     word_or_none(record, "launch"));
-}
-
-std::vector<std::pair<std::string, std::vector<const Record*>>> tables_of(const std::vector<Record>& records) {
-  std::vector<std::pair<std::string, std::vector<const Record*>>> tables;
-  for (const Record& record : records) {
-    if (record.kind != "collective") continue;
-    const std::string title = heading(record);
-    auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
-    if (found == tables.end()) found = tables.insert(tables.end(), {title, {}});
-    found->second.push_back(&record);
-  }
-  return tables;
-}
-
-std::string row_text(const Record& record) {
-  const std::string start =
-      fmt::format("{:>12} {:>12} {:<4}", axis<int64_t>(record, "bytes", 0), axis<int64_t>(record, "count", 0),
-                  axis<bool>(record, "in_place", false) ? "in" : "out");
-  const std::vector<double> calls = samples(record, "call_time");
-  if (calls.empty()) return start + "  FAILED: " + record.status.reason + '\n';
-  const auto value = [&](const char* name) { return record.value(name).value_or(0); };
-  const std::optional<double> wrong = record.value("wrong");
-  std::string text =
-      start + fmt::format(" {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f} {:>4} {:>9.3f} {:>9.3f} {:>7}", value("time"),
-                          percentile(calls, 50), percentile(calls, 95), percentile(calls, 99), calls.size(),
-                          value("algbw"), value("busbw"), wrong ? fmt::format("{:.0f}", *wrong) : "n/a");
-  if (record.status.kind != Status::Kind::ok) text += "  FAILED: " + record.status.reason;
-  return text + '\n';
-}
 
 std::string nccl_type(const std::string& dtype) {
   static const std::map<std::string, std::string> kNames{{"f32", "float"},     {"f64", "double"}, {"f16", "half"},
@@ -77,10 +36,6 @@ std::string nccl_columns(const Record* record) {
                      record->value("busbw").value_or(0), wrong ? fmt::format("{:.0f}", *wrong) : "N/A");
 }
 
-constexpr const char* kLegend =
-    "\ntime: mean per call of a loop of calls back to back. p50, p95, p99: of n single calls, timed in a second loop\n"
-    "with an event after every call. They contain those events and are no percentiles of time.\n";
-
 constexpr const char* kNcclHeader =
     "#\n"
     "#                                                              out-of-place                       in-place        "
@@ -101,23 +56,22 @@ std::string sweep_text(const Record& record) {
   return text + fmt::format(" over {} {}", devices, devices == 1 ? words.one : words.many);
 }
 
-std::string collectives_text(const std::vector<Record>& records) {
-  std::string text;
-  for (const auto& [title, rows] : tables_of(records)) {
-    if (text.empty() && rows.front()->provenance.device_kind != "cuda")
-      text += "Measured on CPU virtual devices, not GPUs.\n";
-    text += fmt::format("\n{}\n{:>30} {:>10} {:^37} {:^19}\n", title, "", "loop", "single calls of a second loop",
-                        "of the loop's time");
-    text += fmt::format("{:>12} {:>12} {:<4} {:>10} {:>10} {:>10} {:>10} {:>4} {:>9} {:>9} {:>7}\n", "bytes", "count",
-                        "buf", "time us", "p50 us", "p95 us", "p99 us", "n", "alg GB/s", "bus GB/s", "wrong");
-    for (const Record* record : rows) text += row_text(*record);
+std::vector<std::pair<std::string, std::vector<const Record*>>> collective_tables(const std::vector<Record>& records) {
+  std::vector<std::pair<std::string, std::vector<const Record*>>> tables;
+  for (const Record& record : records) {
+    if (record.kind != "collective") continue;
+    const std::string title = fmt::format("{}, {}, {}", sweep_text(record), word_or_none(record, "transport"),
+                                          word_or_none(record, "launch"));
+    auto found = std::find_if(tables.begin(), tables.end(), [&](const auto& table) { return table.first == title; });
+    if (found == tables.end()) found = tables.insert(tables.end(), {title, {}});
+    found->second.push_back(&record);
   }
-  return text.empty() ? text : text + kLegend;
+  return tables;
 }
 
 std::string collectives_nccl_tests(const std::vector<Record>& records) {
   std::string text;
-  for (const auto& [title, rows] : tables_of(records)) {
+  for (const auto& [title, rows] : collective_tables(records)) {
     text += fmt::format("# amdahl collectives: {}\n{}", title, kNcclHeader);
     std::map<int64_t, std::pair<const Record*, const Record*>> sizes;
     for (const Record* record : rows) {

@@ -1,16 +1,16 @@
-// Tables of a sweep over collectives, from its records only.
+// The sweeps of a run over collectives, and their table in the format of nccl-tests.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "amdahl/record.h"
 
 namespace amdahl {
 
-/// One line per size and placement: time of the loop, percentiles of the single calls of the second loop, bandwidths,
-/// wrong elements; and which column is from which loop.
-std::string collectives_text(const std::vector<Record>& records);
+/// Records of kind "collective" by what all rows of a table share: sweep, transport and launch, in order of appearance.
+std::vector<std::pair<std::string, std::vector<const Record*>>> collective_tables(const std::vector<Record>& records);
 /// The output format of nccl-tests, out of place and in place side by side, for existing parsers of it.
 std::string collectives_nccl_tests(const std::vector<Record>& records);
 

@@ -181,11 +181,6 @@ void add_limit_notes(Page& page, const std::vector<Record>& records) {
         printable(fmt::format("no limit for {} measurement{} of all_reduce: {}", count, count == 1 ? "" : "s", why)));
 }
 
-TableValue known(const std::optional<double>& value) {
-  if (value) return *value;
-  return {};
-}
-
 /// "all_reduce, all_gather"; the number of collectives if there are many.
 std::string collective_names(const std::vector<Record>& records) {
   constexpr size_t kMostNames = 3;
@@ -198,40 +193,40 @@ std::string collective_names(const std::vector<Record>& records) {
                                    : fmt::format("{}", fmt::join(names, ", "));
 }
 
-PageTable measurements_table(const std::vector<Record>& records) {
-  PageTable table;
-  table.caption =
-      "Every measurement. Time: mean per call of a loop of calls back to back; bandwidths are of it. p50, p95 and p99: "
-      "of n single calls, timed in a second loop with an event after every call, which they contain: no percentiles of "
-      "the time";
-  table.table.columns = {{"what", "Collective"},
-                         {"transport", "Transport"},
-                         {"launch", "Launch"},
-                         {"bytes", "Size (bytes)"},
-                         {"placement", "Buffers"},
-                         {"time_us", "Time, back to back (us)"},
-                         {"p50_us", "Single call p50 (us)"},
-                         {"p95_us", "Single call p95 (us)"},
-                         {"p99_us", "Single call p99 (us)"},
-                         {"samples", "n (single calls)"},
-                         {"algbw_gbps", "Algorithm (GB/s)"},
-                         {"busbw_gbps", "Bus (GB/s)"},
-                         {"wrong", "Wrong elements"},
-                         {"origin", "origin"}};
-  for (const Record& record : records) {
-    if (record.kind != "collective" || !is_ok(record)) continue;
-    const std::vector<double>& calls = samples_of(record, "call_time");
-    const auto part = [&](double percent) {
-      return calls.empty() ? TableValue{} : TableValue{percentile(calls, percent)};
-    };
-    table.table.rows.push_back(
-        {sweep_text(record), axis<std::string>(record, "transport", ""), axis<std::string>(record, "launch", ""),
-         bytes_of(record), placement_text(record), known(record.value("time")), part(50), part(95), part(99),
-         static_cast<int64_t>(calls.size()), known(record.value("algbw")), known(record.value("busbw")),
-         known(record.value("wrong")), std::string(origin_text(record.origin))});
+/// One table per sweep; records without a result are in the notes.
+std::vector<PageTable> measurement_tables(const std::vector<Record>& records) {
+  std::vector<PageTable> tables;
+  for (const auto& [title, members] : collective_tables(records)) {
+    PageTable table;
+    table.caption = title;
+    table.table.columns = {{"bytes", "Size (bytes)"},
+                           {"count", "Count"},
+                           {"placement", "Buffers"},
+                           {"time_us", "Time (us)"},
+                           {"p50_us", "p50 (us)"},
+                           {"p95_us", "p95 (us)"},
+                           {"p99_us", "p99 (us)"},
+                           {"samples", "n (single calls)"},
+                           {"algbw_gbps", "Algorithm (GB/s)"},
+                           {"busbw_gbps", "Bus (GB/s)"},
+                           {"wrong", "Wrong"},
+                           {"origin", "Origin"}};
+    for (const Record* record : members) {
+      const std::vector<double>& calls = samples_of(*record, "call_time");
+      if (calls.empty() && !is_ok(*record)) continue;
+      const auto part = [&](double percent) {
+        return calls.empty() ? TableValue{} : TableValue{percentile(calls, percent)};
+      };
+      table.table.rows.push_back({bytes_of(*record), axis<int64_t>(*record, "count", 0), placement_text(*record),
+                                  optional_value(record->value("time")), part(50), part(95), part(99),
+                                  static_cast<int64_t>(calls.size()), optional_value(record->value("algbw")),
+                                  optional_value(record->value("busbw")), optional_value(record->value("wrong")),
+                                  std::string(origin_text(record->origin))});
+    }
+    fold_constant_columns(table, {"placement", "samples", "wrong", "origin"});
+    if (!table.table.rows.empty()) tables.push_back(std::move(table));
   }
-  fold_constant_columns(table, {"what", "transport", "launch", "placement", "samples", "wrong", "origin"});
-  return table;
+  return tables;
 }
 
 }  // namespace
@@ -283,13 +278,16 @@ Page collectives_page(const std::vector<Record>& records) {
   add_chart(curves, collective_chart(records, CollectiveQuantity::bus_bandwidth));
   add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
   if (!curves.charts.empty())
-    curves.paragraphs.emplace_back(
+    curves.details.emplace_back(
         "Bus bandwidth counts what a link transfers: data over time, times the collective's factor (2 (n - 1) / n of "
         "all-reduce), so that it can be compared with the rate of the hardware.");
   add_section(page, std::move(curves));
-  PageSection table{"measurements", "Every measurement", {}, {}, {}};
-  table.tables.push_back(measurements_table(records));
-  if (!table.tables.front().table.rows.empty()) add_section(page, std::move(table));
+  PageSection all{"measurements", "Every measurement", {}, {}, measurement_tables(records)};
+  if (!all.tables.empty())
+    all.paragraphs.emplace_back(
+        "Time: mean per call of a loop of calls back to back; bandwidths are of it. p50, p95, p99: of n single calls, "
+        "timed in a second loop with an event after every call, which they contain: no percentiles of the time.");
+  add_section(page, std::move(all));
   page.provenance = page_provenance(records);
   add_status_notes(page, records, collective_record_text);
   add_limit_notes(page, records);

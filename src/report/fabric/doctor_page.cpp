@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
@@ -99,13 +100,20 @@ PageSection findings_section(const DoctorOutcome& outcome) {
   for (const Finding& finding : outcome.findings)
     table.table.rows.push_back({std::string(severity_text(finding.severity)), finding.name, finding.where,
                                 finding.measured, finding.expected, finding.why, finding.remedy});
+  for (const Finding& finding : outcome.findings) {
+    std::string severity(to_string(finding.severity));
+    for (char& c : severity) c = static_cast<char>(std::toupper(c));
+    section.short_form.push_back(fmt::format("{} {}, {}: measured {}; expected {}; {}; fix: {}", severity, finding.name,
+                                             finding.where, finding.measured, finding.expected, finding.why,
+                                             finding.remedy));
+  }
   std::set<std::string> named;
   for (const Finding& finding : outcome.findings) named.insert(finding.name);
   std::vector<std::string> fine;
   for (const std::string& name : outcome.checked)
     if (!named.contains(name)) fine.push_back(name);
   if (!table.table.rows.empty()) section.tables.push_back(std::move(table));
-  if (!fine.empty()) section.paragraphs.push_back(fmt::format("Passed: {}.", fmt::join(fine, ", ")));
+  if (!fine.empty()) section.paragraphs.push_back(fmt::format("passed: {}", fmt::join(fine, ", ")));
   return section;
 }
 
@@ -131,6 +139,43 @@ std::optional<Chart> speed_chart(const std::vector<Record>& records, const char*
   return bar_chart(plot);
 }
 
+/// Host, devices and versions in one line.
+std::string machine_line(const MachineSpec& machine) {
+  std::map<std::string, int> names;
+  for (const DeviceSpec& device : machine.devices) ++names[device.kind == "cuda" ? device.name : "CPU virtual device"];
+  std::string text = machine.host;
+  for (const auto& [name, count] : names) text += fmt::format(", {} x {}", count, name);
+  for (const char* version : {"driver", "cuda_runtime", "nccl"})
+    if (const auto found = machine.versions.find(version); found != machine.versions.end())
+      text += fmt::format(", {} {}", version, found->second);
+  return text;
+}
+
+/// Matrix products and copies of each device, which the charts draw.
+PageTable speed_table(const std::vector<Record>& records) {
+  PageTable table{
+      "", {{{"device", "Device"}, {"matrix_tflops", "Matrix products (TFLOP/s)"}, {"copy_gbps", "Copies (GB/s)"}}, {}}};
+  table.in_pages = false;
+  for (const Record& record : records) {
+    const std::vector<double>&matrix = samples_of(record, "matrix_rate"), &copies = samples_of(record, "copy_rate");
+    if (record.kind == "device-speed" && !matrix.empty() && !copies.empty())
+      table.table.rows.push_back({axis<int64_t>(record, "device", 0), median_of(matrix), median_of(copies)});
+  }
+  return table;
+}
+
+/// The range of the pairs' bandwidths and latencies.
+std::string pairs_line(const MachineSpec& machine) {
+  double least = 0, most = 0, latency = 0;
+  for (const LinkSpec& link : machine.links) {
+    if (link.measured_gbps <= 0) continue;
+    least = least > 0 ? std::min(least, link.measured_gbps) : link.measured_gbps;
+    most = std::max(most, link.measured_gbps), latency = std::max(latency, link.latency_us);
+  }
+  return fmt::format("pairs: {:.1f} to {:.1f} GB/s{}", least, most,
+                     latency > 0 ? fmt::format(", loads take up to {:.3f} us", latency) : "");
+}
+
 std::string evidence_text(const Record& record) {
   if (record.kind == "collective") return collective_record_text(record);
   if (record.kind == "device-speed") return fmt::format("speed of device {}", axis<int64_t>(record, "device", 0));
@@ -147,16 +192,27 @@ Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   page.qualifier = page_qualifier(outcome.records);
   page.verdict = verdict_of(outcome, judged);
   page.facts = facts_of(outcome, judged);
-  add_section(page, findings_section(outcome));
+  PageSection findings = findings_section(outcome);
+  findings.paragraphs.insert(findings.paragraphs.begin(), machine_line(outcome.machine));
+  add_section(page, std::move(findings));
   PageSection speed{"speed", "Devices under load, all at once", {}, {}, {}};
   add_chart(speed, speed_chart(outcome.records, "matrix_rate", "Matrix products (TFLOP/s)",
                                {"matrix_tflops", "Matrix products (TFLOP/s)"}));
   add_chart(speed, speed_chart(outcome.records, "copy_rate", "Copies in a device's own memory (GB/s)",
                                {"copy_gbps", "Copies (GB/s)"}));
+  if (PageTable table = speed_table(outcome.records); !table.table.rows.empty())
+    speed.tables.push_back(std::move(table));
   add_section(page, std::move(speed));
-  add_section(page, pairs_section(outcome.records, outcome.machine, 0));
+  PageSection pairs = pairs_section(outcome.records, outcome.machine, 0);
+  if (!pairs.charts.empty()) pairs.short_form = {pairs_line(outcome.machine)};
+  add_section(page, std::move(pairs));
   PageSection exchange{"collectives", "All-reduce", {}, {}, {}};
   add_chart(exchange, collective_chart(outcome.records, CollectiveQuantity::bus_bandwidth));
+  for (const Record& record : outcome.records)
+    if (record.kind == "collective" && record.value("busbw") && !axis<bool>(record, "in_place", false))
+      exchange.short_form.push_back(fmt::format("all-reduce of {} bytes: {:.1f} us, {:.1f} GB/s bus bandwidth",
+                                                axis<int64_t>(record, "bytes", 0), record.value("time").value_or(0),
+                                                *record.value("busbw")));
   add_section(page, std::move(exchange));
   add_section(page, machine_section(outcome.machine));
   page.provenance = page_provenance(outcome.records);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
@@ -25,16 +26,15 @@ std::string path_text(const Record& record) {
 
 struct PairExtremes {
   const LinkSpec *slowest = nullptr, *fastest = nullptr;
-  int measured = 0, slow = 0, quarantined = 0;
+  int measured = 0, quarantined = 0;
 };
 
-PairExtremes extremes_of(const MachineSpec& machine, double min_gbps) {
+PairExtremes extremes_of(const MachineSpec& machine) {
   PairExtremes pairs;
   for (const LinkSpec& link : machine.links) {
     pairs.quarantined += !link.quarantine.empty();
     if (link.measured_gbps <= 0) continue;
     ++pairs.measured;
-    pairs.slow += is_slow(link, min_gbps);
     if (!pairs.slowest || link.measured_gbps < pairs.slowest->measured_gbps) pairs.slowest = &link;
     if (!pairs.fastest || link.measured_gbps > pairs.fastest->measured_gbps) pairs.fastest = &link;
   }
@@ -45,17 +45,17 @@ std::string path_text(const MachineSpec& machine, const LinkSpec& link) {
   return fmt::format("{} → {}", link_end(machine, link.source), link_end(machine, link.destination));
 }
 
-std::string verdict_of(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps) {
-  const PairExtremes pairs = extremes_of(machine, min_gbps);
+std::string verdict_of(const std::vector<Record>& records, const MachineSpec& machine, size_t slow) {
+  const PairExtremes pairs = extremes_of(machine);
   const IntegrityTotals integrity = integrity_totals(records);
   const std::string devices = records.empty() ? "the devices" : devices_text(records.front().provenance);
   if (pairs.quarantined > 0 || integrity.corrupt > 0)
     return fmt::format("Data arrived wrong on {} of the paths between {}: they must not be used until that is fixed.",
                        std::max<size_t>(integrity.corrupt, static_cast<size_t>(pairs.quarantined)), devices);
   if (pairs.measured == 0) return fmt::format("The paths between {} were measured only in part.", devices);
-  if (pairs.slow > 0)
-    return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.",
-                       pairs.slow, pairs.measured, devices, pairs.slow == 1 ? "does not reach" : "do not reach",
+  if (slow > 0)
+    return fmt::format("{} of {} pairs of {} {} the expected bandwidth; the slowest, {}, reaches {} GB/s{}.", slow,
+                       pairs.measured, devices, slow == 1 ? "does not reach" : "do not reach",
                        path_text(machine, *pairs.slowest), format_number(pairs.slowest->measured_gbps),
                        pairs.slowest->expected_gbps > 0
                            ? fmt::format(" of {} expected", format_number(pairs.slowest->expected_gbps))
@@ -69,7 +69,7 @@ std::string verdict_of(const std::vector<Record>& records, const MachineSpec& ma
 }
 
 std::string pairs_fact(const std::vector<Record>& records, const MachineSpec& machine) {
-  const PairExtremes pairs = extremes_of(machine, 0);
+  const PairExtremes pairs = extremes_of(machine);
   const Record* record = pairs.slowest ? copy_engine_record(records, *pairs.slowest, machine) : nullptr;
   if (!record) return {};
   const Figure figure = median_figure(samples_of(*record, "bandwidth"), "GB/s");
@@ -168,12 +168,85 @@ PageSection tests_section(const std::vector<Record>& records) {
   return section;
 }
 
+const Series* find_series(const Record& record, const char* name) {
+  for (const Series& series : record.series)
+    if (series.name == name && !series.samples.empty()) return &series;
+  return nullptr;
+}
+
+/// The value of a cell: bandwidth, latency, or a fitted line.
+std::string cell_text(const Record& record) {
+  if (record.status.kind == Status::Kind::waived) return "waived";
+  const Series *gbps = find_series(record, "bandwidth"), *latency = find_series(record, "latency");
+  std::string text = "n/a";
+  if (gbps) text = fmt::format("{:.2f}", percentile(gbps->samples, 50));
+  if (latency) text = fmt::format("{:.3f}", percentile(latency->samples, 50));
+  const std::optional<double> alpha = record.value("alpha"), beta = record.value("beta");
+  if (alpha && beta) text = fmt::format("{:.2f}+{:.1f}", *alpha, *beta);
+  return record.status.kind == Status::Kind::failed ? text + " FAILED" : text;
+}
+
+void add_unique(std::vector<std::string>& list, const std::string& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+/// One row per source, one column per destination.
+PageTable matrix_of(const std::vector<const Record*>& records, std::string caption) {
+  std::vector<std::string> rows, columns;
+  std::map<std::pair<std::string, std::string>, std::string> cells;
+  for (const Record* record : records) {
+    add_unique(rows, text_axis(*record, "source")), add_unique(columns, text_axis(*record, "destination"));
+    cells[{rows.back(), columns.back()}];
+    cells[{text_axis(*record, "source"), text_axis(*record, "destination")}] = cell_text(*record);
+  }
+  // device pairs: same order for rows and columns
+  if (rows.size() > 1 && rows.size() == columns.size()) columns = rows;
+  std::vector<std::string> head{"from \\ to"};
+  head.insert(head.end(), columns.begin(), columns.end());
+  std::vector<std::vector<std::string>> lines;
+  for (const std::string& row : rows) {
+    std::vector<std::string> line{row};
+    for (const std::string& column : columns) {
+      const auto found = cells.find({row, column});
+      line.push_back(found == cells.end() || found->second.empty() ? "-" : found->second);
+    }
+    lines.push_back(std::move(line));
+  }
+  return table_of_texts(std::move(caption), head, lines);
+}
+
+std::string heading(const Record& record, size_t samples) {
+  const std::string test = text_axis(record, "test");
+  const bool latency = find_series(record, "latency"), fitted = record.value("alpha").has_value();
+  std::string text = test + ": " +
+                     (latency  ? "us a load"
+                      : fitted ? "alpha (us) + beta (GB/s)"
+                               : "GB/s, row to column");
+  if (samples > 0) text += fmt::format(", median of {}", samples);
+  if (const int64_t bytes = axis<int64_t>(record, "bytes", 0); bytes > 0 && !fitted)
+    text += fmt::format(", {} a copy", binary_bytes(bytes));
+  return text;
+}
+
+size_t sample_count(const Record& record) {
+  for (const char* name : {"bandwidth", "latency"})
+    if (const Series* series = find_series(record, name)) return series->samples.size();
+  return 0;
+}
+
+PageSection matrices_section(const std::vector<Record>& records) {
+  PageSection section{"paths", "Every path", {}, {}, {}};
+  for (const auto& [name, cells] : link_test_groups(records))
+    section.tables.push_back(matrix_of(cells, heading(*cells.front(), sample_count(*cells.front()))));
+  return section;
+}
+
 PageSection sizes_section(const std::vector<Record>& records) {
   PageSection section{"sizes", "Small and large copies", {}, {}, {}};
   add_chart(section, link_sweep_chart(records, "device_to_device_sweep", "copy engines"));
   add_chart(section, link_sweep_chart(records, "device_to_device_sweep_sm", "kernels"));
   if (!section.charts.empty())
-    section.paragraphs.emplace_back(
+    section.details.emplace_back(
         "Dashed: time = alpha + bytes / beta, fitted to the points. Alpha is what the smallest copy costs; where the "
         "curve bends, that cost and the transfer take as long as each other.");
   return section;
@@ -209,21 +282,28 @@ PageSection machine_section(const MachineSpec& machine) {
   return section;
 }
 
-Page links_page(const std::vector<Record>& records, const MachineSpec& machine, double min_gbps) {
+Page links_page(const std::vector<Record>& records, const MachineSpec& machine, const std::vector<std::string>& slow,
+                double min_gbps) {
   Page page;
   page.subject = {"link test", "link tests", "", page_devices(records)};
   page.title = fmt::format("Links of {}", machine.host);
   page.qualifier = page_qualifier(records);
-  page.verdict = verdict_of(records, machine, min_gbps);
+  page.verdict = verdict_of(records, machine, slow.size());
   for (const std::string& fact :
        {pairs_fact(records, machine), integrity_fact(records), latency_fact(records), host_fact(records)})
     if (!fact.empty() && page.facts.size() < 3) page.facts.push_back(fact);
-  add_section(page, pairs_section(records, machine, min_gbps));
+  PageSection pairs = pairs_section(records, machine, min_gbps);
+  if (const ExpectedParts parts = expected_parts(machine); parts.pairs > 0)
+    pairs.paragraphs.push_back(fmt::format("expected of the links found: {} ordered pairs reach {:.0f} to {:.0f} %",
+                                           parts.pairs, 100 * parts.least, 100 * parts.most));
+  add_section(page, std::move(pairs));
   add_section(page, machine_section(machine));
   add_section(page, sizes_section(records));
   add_section(page, host_section(records));
   add_section(page, tests_section(records));
+  add_section(page, matrices_section(records));
   page.provenance = page_provenance(records);
+  for (const std::string& line : slow) page.notes.push_back("SLOW " + line);
   for (const LinkSpec& link : machine.links)
     if (!link.quarantine.empty())
       page.notes.push_back(printable(fmt::format("QUARANTINED {}: {}", path_text(machine, link), link.quarantine)));

@@ -8,7 +8,6 @@
 
 #include "amdahl/units.h"
 #include "base/record_values.h"
-#include "report/common/aligned_table.h"
 #include "stats/percentile.h"
 
 namespace amdahl {
@@ -65,15 +64,6 @@ std::string outcome_text(const GemmContest& contest, const Record* record) {
   return contest.pushed_wins() ? fmt::format("wins, {:.2f}x", ratio) : fmt::format("loses, {:.2f}x", ratio);
 }
 
-std::string gemm_failures(const std::vector<Record>& records) {
-  std::string text;
-  for (const Record& record : records)
-    if ((record.kind == kGemmKind || record.kind == kLocalityKind) && record.status.kind != Status::Kind::ok)
-      text += fmt::format("FAILED: {} by {}: {}\n", text_axis(record, record.kind == kGemmKind ? "gemm" : "placement"),
-                          text_axis(record, record.kind == kGemmKind ? "transport" : "method"), record.status.reason);
-  return text;
-}
-
 std::vector<const Record*> localities(const std::vector<Record>& records) {
   std::vector<const Record*> found;
   for (const Record& record : records)
@@ -83,15 +73,10 @@ std::vector<const Record*> localities(const std::vector<Record>& records) {
 
 }  // namespace
 
-std::string onesided_ranks_text(const std::string& device_kind, const std::string& ranks, int64_t devices,
-                                bool emulated) {
-  return fmt::format("{} {}, {}{}", devices, ranks, device_kind == "cuda" ? "GPU" : "CPU",
-                     emulated ? ", emulated: the ranks share one GPU" : "");
-}
-
 std::string onesided_title(const Record& record) {
-  return onesided_ranks_text(record.provenance.device_kind, text_axis(record, "ranks"),
-                             axis<int64_t>(record, "devices", 0), record.origin == Origin::emulated);
+  return fmt::format("{} {}, {}{}", axis<int64_t>(record, "devices", 0), text_axis(record, "ranks"),
+                     record.provenance.device_kind == "cuda" ? "GPU" : "CPU",
+                     record.origin == Origin::emulated ? ", emulated: the ranks share one GPU" : "");
 }
 
 std::string gemm_verdict(const std::vector<Record>& records) {
@@ -102,72 +87,28 @@ std::string gemm_verdict(const std::vector<Record>& records) {
   return fmt::format("Tiles that are pushed as they finish win {} of {} GEMMs with communication.", wins, all);
 }
 
-std::string gemm_contest_text(const std::vector<Record>& records) {
-  std::map<std::string, std::vector<std::vector<std::string>>> tables;
-  for (const GemmContest& contest : gemm_contests(records)) {
-    auto& rows = tables[contest.title];
-    if (rows.empty())
-      rows.push_back({"GEMM", "M", "N", "K", "by", "tiles", "p50 us", "p95 us", "GFLOP/s", "best tiles"});
-    for (const Record* record : contest.methods)
-      rows.push_back({contest.gemm, std::to_string(contest.m), std::to_string(contest.n), std::to_string(contest.k),
-                      text_axis(*record, "transport"), tiles_text(*record), fmt::format("{:.1f}", median_us(*record)),
-                      fmt::format("{:.1f}", percentile(samples_of(*record, "time"), 95)),
-                      fmt::format("{:.1f}", percentile(samples_of(*record, "rate"), 50)),
-                      outcome_text(contest, record)});
-  }
-  std::string text;
-  for (const auto& [title, rows] : tables)
-    text += fmt::format("\nGEMM and communication, {}\n{}", title, aligned_table(rows));
-  const std::string verdict = gemm_verdict(records);
-  if (!verdict.empty())
-    text += fmt::format("\n{}\nbest tiles: the fastest one-sided method against the fastest collective of the shape.\n",
-                        verdict);
-  return text + gemm_failures(records);
-}
-
 PageTable gemm_contest_table(const std::vector<Record>& records) {
-  PageTable table{"GEMMs with communication",
-                  {{{"gemm", "GEMM"},
-                    {"ranks", "Ranks"},
-                    {"m", "M"},
-                    {"n", "N"},
-                    {"k", "K"},
-                    {"transport", "By"},
-                    {"tiles", "Tiles"},
-                    {"time_us", "Time, median (us)"},
-                    {"rate_gflops", "Rate (GFLOP/s)"},
-                    {"outcome", "Best tiles"}},
-                   {}}};
+  PageTable table{
+      "GEMMs with communication; best tiles: the fastest one-sided method against the fastest collective of the shape",
+      {{{"gemm", "GEMM"},
+        {"ranks", "Ranks"},
+        {"m", "M"},
+        {"n", "N"},
+        {"k", "K"},
+        {"transport", "By"},
+        {"tiles", "Tiles"},
+        {"time_us", "Time, median (us)"},
+        {"p95_us", "95th percentile (us)"},
+        {"rate_gflops", "Rate (GFLOP/s)"},
+        {"outcome", "Best tiles"}},
+       {}}};
   for (const GemmContest& contest : gemm_contests(records))
     for (const Record* record : contest.methods)
       table.table.rows.push_back({contest.gemm, contest.title, contest.m, contest.n, contest.k,
                                   text_axis(*record, "transport"), tiles_text(*record), median_us(*record),
+                                  percentile(samples_of(*record, "time"), 95),
                                   percentile(samples_of(*record, "rate"), 50), outcome_text(contest, record)});
   return table;
-}
-
-std::string locality_text(const std::vector<Record>& records) {
-  std::map<std::string, std::vector<std::vector<std::string>>> tables;
-  std::map<std::string, double> in_place_us;
-  for (const Record* record : localities(records)) {
-    const std::string title =
-        fmt::format("{}, {} passes", onesided_title(*record), axis<int64_t>(*record, "passes", 0));
-    auto& rows = tables[title];
-    if (rows.empty()) rows.push_back({"data", "bytes", "method", "p50 us", "p95 us", "GB/s", "speedup"});
-    const int64_t bytes = axis<int64_t>(*record, "bytes", 0);
-    const double us = median_us(*record);
-    double& baseline =
-        in_place_us.try_emplace(fmt::format("{}|{}|{}", title, text_axis(*record, "placement"), bytes), us)
-            .first->second;
-    rows.push_back({text_axis(*record, "placement"), with_thousands(bytes), text_axis(*record, "method"),
-                    fmt::format("{:.1f}", us), fmt::format("{:.1f}", percentile(samples_of(*record, "time"), 95)),
-                    fmt::format("{:.2f}", percentile(samples_of(*record, "bandwidth"), 50)),
-                    fmt::format("{:.2f}x", baseline / us)});
-  }
-  std::string text;
-  for (const auto& [title, rows] : tables)
-    text += fmt::format("\na kernel that reads its data on rank 0, {}\n{}", title, aligned_table(rows));
-  return text;
 }
 
 PageTable locality_table(const std::vector<Record>& records) {
@@ -178,13 +119,20 @@ PageTable locality_table(const std::vector<Record>& records) {
                     {"method", "Method"},
                     {"passes", "Passes"},
                     {"time_us", "Time, median (us)"},
-                    {"bandwidth_gbps", "Bandwidth (GB/s)"}},
+                    {"p95_us", "95th percentile (us)"},
+                    {"bandwidth_gbps", "Bandwidth (GB/s)"},
+                    {"speedup", "Speedup over the first"}},
                    {}}};
-  for (const Record* record : localities(records))
+  std::map<std::string, double> first_us;
+  for (const Record* record : localities(records)) {
+    const std::string what = fmt::format("{}|{}|{}|{}", onesided_title(*record), axis<int64_t>(*record, "passes", 0),
+                                         text_axis(*record, "placement"), axis<int64_t>(*record, "bytes", 0));
+    const double us = median_us(*record), first = first_us.try_emplace(what, us).first->second;
     table.table.rows.push_back({text_axis(*record, "placement"), onesided_title(*record),
                                 axis<int64_t>(*record, "bytes", 0), text_axis(*record, "method"),
-                                axis<int64_t>(*record, "passes", 0), median_us(*record),
-                                percentile(samples_of(*record, "bandwidth"), 50)});
+                                axis<int64_t>(*record, "passes", 0), us, percentile(samples_of(*record, "time"), 95),
+                                percentile(samples_of(*record, "bandwidth"), 50), first / us});
+  }
   return table;
 }
 

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "base/record_values.h"
-#include "report/common/aligned_table.h"
 #include "report/fabric/onesided_contests.h"
 #include "stats/percentile.h"
 
@@ -72,45 +70,23 @@ std::string norm_verdict(const std::vector<Record>& records) {
       wins, all, most);
 }
 
-std::string norm_text(const std::vector<Record>& records) {
-  std::map<std::string, std::vector<std::vector<std::string>>> tables;
-  for (const NormContest& contest : norm_contests(records)) {
-    auto& rows = tables[contest.title];
-    if (rows.empty()) rows.push_back({"rows", "width", "type", "launch", "by", "p50 us", "p95 us", "gain"});
-    for (const Record* record : contest.methods)
-      rows.push_back({std::to_string(contest.rows), std::to_string(contest.width), text_axis(*record, "type"),
-                      text_axis(*record, "launch"), text_axis(*record, "transport"),
-                      fmt::format("{:.2f}", norm_us(*record)),
-                      fmt::format("{:.2f}", percentile(samples_of(*record, "time"), 95)), gain_text(contest, record)});
-  }
-  std::string text;
-  for (const auto& [title, rows] : tables)
-    text += fmt::format("\nall-reduce and normalisation, {}\n{}", title, aligned_table(rows));
-  const std::string verdict = norm_verdict(records);
-  if (!verdict.empty())
-    text += fmt::format("\n{}\nby: the communicator of the all-reduce before a normalisation; one-sided: one kernel.\n",
-                        verdict);
-  for (const Record& record : records)
-    if (record.kind == "onesided-norm" && record.status.kind != Status::Kind::ok)
-      text += fmt::format("FAILED: {} rows of {} by {}: {}\n", axis<int64_t>(record, "rows", 0),
-                          axis<int64_t>(record, "width", 0), text_axis(record, "transport"), record.status.reason);
-  return text;
-}
-
 PageTable norm_table(const std::vector<Record>& records) {
-  PageTable table{"All-reduce and normalisation",
+  PageTable table{"By the communicator of the all-reduce before a normalisation; one-sided: one kernel",
                   {{{"ranks", "Ranks"},
                     {"rows", "Rows"},
                     {"width", "Width"},
                     {"type", "Type"},
+                    {"launch", "Launch"},
                     {"transport", "By"},
                     {"time_us", "Time, median (us)"},
+                    {"p95_us", "95th percentile (us)"},
                     {"gain", "Gain of one kernel"}},
                    {}}};
   for (const NormContest& contest : norm_contests(records))
     for (const Record* record : contest.methods)
       table.table.rows.push_back({contest.title, contest.rows, contest.width, text_axis(*record, "type"),
-                                  text_axis(*record, "transport"), norm_us(*record), gain_text(contest, record)});
+                                  text_axis(*record, "launch"), text_axis(*record, "transport"), norm_us(*record),
+                                  percentile(samples_of(*record, "time"), 95), gain_text(contest, record)});
   return table;
 }
 

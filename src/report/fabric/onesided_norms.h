@@ -1,4 +1,4 @@
-// What `onesided --norm` measured, as text and as a table of a page.
+// What `onesided --norm` measured, as a table of a page.
 #pragma once
 
 #include <string>
@@ -10,7 +10,6 @@
 namespace amdahl {
 
 /// Methods of an all-reduce with normalisation, per shape; empty without such records.
-std::string norm_text(const std::vector<Record>& records);
 PageTable norm_table(const std::vector<Record>& records);
 /// "One kernel beats ... in 5 of 9 shapes"; empty without such records.
 std::string norm_verdict(const std::vector<Record>& records);

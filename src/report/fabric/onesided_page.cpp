@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "amdahl/units.h"
 #include "base/record_values.h"
@@ -29,11 +30,16 @@ PageTable contest_table(const OneSidedContest& contest) {
                   {{{"bytes", "Bytes"}}, {}}};
   const auto& methods = contest.latency_us.begin()->second;
   for (const auto& [method, us] : methods) table.table.columns.push_back({slug(method) + "_us", method + " (us)"});
-  table.table.columns.push_back({"fastest", "Fastest"});
+  table.table.columns.insert(table.table.columns.end(), {{"fastest", "Fastest"}, {"lead", "Before the next (x)"}});
   for (const auto& [bytes, times] : contest.latency_us) {
     std::vector<TableValue> row{bytes};
-    for (const auto& [method, us] : times) row.emplace_back(us);
-    row.emplace_back(contest.winner(bytes));
+    const std::string& winner = contest.winner(bytes);
+    double next = 0;
+    for (const auto& [method, us] : times) {
+      row.emplace_back(us);
+      if (method != winner) next = next == 0 ? us : std::min(next, us);
+    }
+    row.insert(row.end(), {winner, next / times.at(winner)});
     table.table.rows.push_back(std::move(row));
   }
   return table;
@@ -59,19 +65,26 @@ PageTable measurement_table(const std::vector<Record>& records) {
                   {{{"operation", "Operation"},
                     {"transport", "By"},
                     {"ranks", "Ranks"},
+                    {"shape", "Blocks x threads"},
                     {"bytes", "Bytes"},
                     {"latency_us", "Latency, median (us)"},
                     {"latency_p95_us", "95th percentile (us)"},
-                    {"bandwidth_gbps", "Bandwidth (GB/s)"}},
+                    {"bandwidth_gbps", "Bandwidth (GB/s)"},
+                    {"wrong", "Wrong"}},
                    {}}};
   for (const Record& record : records) {
     const std::vector<double>&latency = samples_of(record, "latency"), &rate = samples_of(record, "bandwidth");
     if (record.kind != "onesided" || latency.empty()) continue;
-    table.table.rows.push_back({text_axis(record, "operation"), text_axis(record, "transport"),
-                                text_axis(record, "ranks"), axis<int64_t>(record, "bytes", 0), percentile(latency, 50),
-                                percentile(latency, 95),
-                                rate.empty() ? TableValue() : TableValue(percentile(rate, 50))});
+    table.table.rows.push_back({text_axis(record, "operation"), text_axis(record, "transport"), onesided_title(record),
+                                record.axes.contains("threads")
+                                    ? TableValue(fmt::format("{} x {}", axis<int64_t>(record, "blocks", 1),
+                                                             axis<int64_t>(record, "threads", 1)))
+                                    : TableValue(),
+                                axis<int64_t>(record, "bytes", 0), percentile(latency, 50), percentile(latency, 95),
+                                rate.empty() ? TableValue() : TableValue(percentile(rate, 50)),
+                                static_cast<int64_t>(record.value("wrong").value_or(0))});
   }
+  fold_constant_columns(table, {"ranks", "shape", "wrong"});
   return table;
 }
 
@@ -82,16 +95,31 @@ PageTable pattern_table(const std::vector<Record>& records) {
                     {"ranks", "Ranks"},
                     {"step", "A step"},
                     {"time_us", "Time, median (us)"},
+                    {"p95_us", "95th percentile (us)"},
+                    {"speedup", "Speedup over the first"},
                     {"loss", "Last loss"}},
                    {}}};
+  std::map<std::string, double> baseline_us;
   for (const Record& record : records) {
     const std::vector<double>&us = samples_of(record, "time"), &loss = samples_of(record, "loss");
     if (record.kind != "onesided-pattern" || us.empty()) continue;
-    table.table.rows.push_back({text_axis(record, "pattern"), text_axis(record, "transport"),
-                                text_axis(record, "ranks"), text_axis(record, "step"), percentile(us, 50),
+    const std::string ranks = onesided_title(record), pattern = text_axis(record, "pattern");
+    const double median = percentile(us, 50), first = baseline_us.try_emplace(ranks + pattern, median).first->second;
+    table.table.rows.push_back({pattern, text_axis(record, "transport"), ranks, text_axis(record, "step"), median,
+                                percentile(us, 95), first / median,
                                 loss.empty() ? TableValue() : TableValue(loss.back())});
   }
+  fold_constant_columns(table, {"ranks", "loss"});
   return table;
+}
+
+/// The losses at a few steps of a training.
+std::string loss_text(const Record& record) {
+  const std::vector<double>& loss = samples_of(record, "loss");
+  std::string text = fmt::format("loss of {} by {} ({}):", text_axis(record, "pattern"), text_axis(record, "transport"),
+                                 onesided_title(record));
+  for (size_t step = 1; step <= loss.size(); step *= 2) text += fmt::format(" step {} {:.4g},", step, loss[step - 1]);
+  return text + fmt::format(" last {:.4g}", loss.back());
 }
 
 void add_table(PageSection& section, PageTable table) {
@@ -154,6 +182,9 @@ Page onesided_page(const std::vector<Record>& records) {
   add_section(page, std::move(rules));
   PageSection patterns{"patterns", "Patterns of programs", {}, {}, {}};
   add_table(patterns, pattern_table(records));
+  for (const Record& record : records)
+    if (record.kind == "onesided-pattern" && !samples_of(record, "loss").empty())
+      patterns.paragraphs.push_back(loss_text(record));
   add_section(page, std::move(patterns));
   PageSection gemms{"gemms", "GEMM and communication", {}, {}, {}};
   add_table(gemms, gemm_contest_table(records));
@@ -166,6 +197,11 @@ Page onesided_page(const std::vector<Record>& records) {
   add_section(page, std::move(places));
   PageSection all{"measurements", "All measurements", {}, {}, {}};
   add_table(all, measurement_table(records));
+  if (!all.tables.empty())
+    all.paragraphs.emplace_back(
+        "Latency: of one transfer, a mean over back-to-back repetitions on the slowest rank per sample; of put_signal, "
+        "signal and send_recv half a round trip. Bandwidth: bytes over latency. Tools that report the whole round trip "
+        "show twice the latency, tools that count GiB 0.93 of the rate.");
   add_section(page, std::move(all));
   page.provenance = page_provenance(records);
   add_status_notes(page, records, onesided_record_text);

@@ -176,7 +176,8 @@ std::string section(const PageSection& part, const HtmlAssets& assets) {
   std::string text =
       fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\"{2}>\n<h2 id=\"{0}-title\">{1}</h2>\n", part.anchor,
                   escape_xml(part.title), part.begins_part ? " class=\"part\"" : "");
-  for (const std::string& line : part.paragraphs) text += fmt::format("<p>{}</p>\n", escape_xml(line));
+  for (const auto* lines : {&part.paragraphs, &part.details})
+    for (const std::string& line : *lines) text += fmt::format("<p>{}</p>\n", escape_xml(line));
   for (const Picture& picture : part.pictures) text += picture_figure(picture);
   if (!part.charts.empty()) {
     text += "<div class=\"charts\">\n";
@@ -184,7 +185,8 @@ std::string section(const PageSection& part, const HtmlAssets& assets) {
     text += "</div>\n";
   }
   for (const PageTable& table : part.tables)
-    text += html_table(table.table, caption_of(table), table.caption.empty() ? part.title : table.caption, true);
+    if (table.in_pages)
+      text += html_table(table.table, caption_of(table), table.caption.empty() ? part.title : table.caption, true);
   return text + "</section>\n";
 }
 

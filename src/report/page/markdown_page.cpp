@@ -11,21 +11,21 @@ namespace amdahl {
 namespace {
 
 std::string markdown_table(const DataTable& table) {
-  const std::vector<bool> numbers = number_columns(table);
+  const TextTable cells = text_table(table);
   std::string text = "|", rule = "|";
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    text += fmt::format(" {} |", escape_markdown(table.columns[i].title));
-    rule += numbers[i] ? "---:|" : "---|";
+  for (size_t i = 0; i < cells.head.size(); ++i) {
+    text += fmt::format(" {} |", escape_markdown(cells.head[i]));
+    rule += cells.numbers[i] ? "---:|" : "---|";
   }
   text += "\n" + rule + "\n";
-  for (size_t r = 0; r < table.rows.size() && r < kMarkdownRows; ++r) {
+  for (size_t r = 0; r < cells.rows.size() && r < kMarkdownRows; ++r) {
     text += "|";
-    for (const TableValue& value : table.rows[r]) text += fmt::format(" {} |", escape_markdown(table_text(value)));
+    for (const std::string& cell : cells.rows[r]) text += fmt::format(" {} |", escape_markdown(cell));
     text += "\n";
   }
-  if (table.rows.size() > kMarkdownRows)
+  if (cells.rows.size() > kMarkdownRows)
     text += fmt::format("\n{} of {} rows; the HTML page has all of them.\n", kMarkdownRows,
-                        with_thousands(static_cast<int64_t>(table.rows.size())));
+                        with_thousands(static_cast<int64_t>(cells.rows.size())));
   return text + "\n";
 }
 
@@ -51,10 +51,12 @@ std::string picture_text(const Picture& picture, const std::map<std::string, std
 
 std::string section_text(const PageSection& section, const std::map<std::string, std::string>& pictures) {
   std::string text = fmt::format("{} {}\n\n", section.begins_part ? "---\n\n##" : "##", escape_markdown(section.title));
-  for (const std::string& line : section.paragraphs) text += escape_markdown(line) + "\n\n";
+  for (const auto* lines : {&section.paragraphs, &section.details})
+    for (const std::string& line : *lines) text += escape_markdown(line) + "\n\n";
   for (const Picture& picture : section.pictures) text += picture_text(picture, pictures);
   for (const Chart& chart : section.charts) text += chart_text(chart, pictures);
   for (const PageTable& table : section.tables) {
+    if (!table.in_pages) continue;
     if (!table.caption.empty()) text += fmt::format("**{}**\n\n", escape_markdown(table.caption));
     if (!table.common.empty()) text += fmt::format("All rows: {}\n\n", escape_markdown(table.common));
     text += markdown_table(table.table);
@@ -84,6 +86,14 @@ std::string markdown_page(const Page& page, const std::map<std::string, std::str
   for (const auto& [name, value] : page.provenance)
     text += fmt::format("| {} | {} |\n", escape_markdown(name), escape_markdown(value));
   return text;
+}
+
+std::string markdown_page(Page page) {
+  for (PageSection& section : page.sections) section.charts.clear();
+  std::erase_if(page.sections, [](const PageSection& section) {
+    return section.tables.empty() && section.paragraphs.empty() && section.details.empty() && section.pictures.empty();
+  });
+  return markdown_page(page, {}, "");
 }
 
 }  // namespace amdahl

@@ -14,6 +14,9 @@ namespace amdahl {
 std::string markdown_page(const Page& page, const std::map<std::string, std::string>& pictures,
                           const std::string& why_none);
 
+/// The page without its charts, for a stream or a file that has no pictures beside it: tables have the numbers.
+std::string markdown_page(Page page);
+
 inline constexpr size_t kMarkdownRows = 120;
 
 }  // namespace amdahl

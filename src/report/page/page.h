@@ -1,5 +1,5 @@
-// A report page before rendering to HTML or Markdown: its texts, charts and tables in order. Built by one function per
-// kind of run; rendered by html_page() and markdown_page().
+// A report page before rendering: its texts, charts and tables in order. Built by one function per kind of run;
+// rendered by text_page(), markdown_page() and html_page().
 #pragma once
 
 #include <optional>
@@ -16,6 +16,8 @@ struct PageTable {
   std::string caption;
   DataTable table;
   std::string common{};  // values shared by all rows, removed from the columns; see fold_constant_columns
+  bool in_text = true;   // false: detail that text_page() leaves out
+  bool in_pages = true;  // false: HTML and Markdown show the same numbers in a chart
 };
 
 /// A finished drawing, not a chart of a table: a machine's topology.
@@ -41,8 +43,11 @@ struct PageSection {
   std::vector<std::string> paragraphs;  // plain text
   std::vector<Chart> charts;
   std::vector<PageTable> tables;
-  std::vector<Picture> pictures{};  // shown before the charts
-  bool begins_part = false;         // first section of one of several reports
+  std::vector<Picture> pictures{};        // shown before the charts
+  bool begins_part = false;               // first section of one of several reports
+  std::vector<std::string> details{};     // explanations after the paragraphs, left out of text
+  std::vector<std::string> short_form{};  // what text_page() shows instead of the tables
+  bool in_text = true;                    // false: detail that text_page() leaves out
 };
 
 /// One page about one or several runs. All texts are plain: the renderers escape them.

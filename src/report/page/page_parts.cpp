@@ -148,6 +148,10 @@ TableValue end_of(const std::optional<Interval>& ci, bool low) {
   return ci ? TableValue(low ? ci->low : ci->high) : TableValue();
 }
 
+TableValue optional_value(const std::optional<double>& value, double factor) {
+  return value ? TableValue(*value * factor) : TableValue();
+}
+
 Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
   const SampleSummary summary = summarise(samples);
   return figure_of(summary.median, unit, "median", samples.size(), summary.median_ci);
@@ -162,29 +166,55 @@ void add_chart(PageSection& section, std::optional<Chart> chart) {
 }
 
 void add_section(Page& page, PageSection section) {
-  if (section.paragraphs.empty() && section.pictures.empty() && section.charts.empty() && section.tables.empty())
+  if (section.paragraphs.empty() && section.pictures.empty() && section.charts.empty() && section.tables.empty() &&
+      section.short_form.empty())
     return;
   page.sections.push_back(std::move(section));
 }
 
-void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {
+PageTable table_of_texts(std::string caption, const std::vector<std::string>& head,
+                         const std::vector<std::vector<std::string>>& rows) {
+  PageTable table{std::move(caption), {}};
+  for (const std::string& title : head) table.table.columns.push_back({title, title});
+  for (const auto& row : rows) table.table.rows.emplace_back(row.begin(), row.end());
+  return table;
+}
+
+void remove_columns(PageTable& table, const std::vector<std::string>& columns) {
   DataTable& data = table.table;
-  if (data.rows.size() < 2) return;
-  for (const std::string& name : columns) {
-    const auto found = std::find_if(data.columns.begin(), data.columns.end(),
-                                    [&](const TableColumn& column) { return column.name == name; });
-    if (found == data.columns.end()) continue;
-    const auto index = found - data.columns.begin();
-    const TableValue first = data.rows.front()[static_cast<size_t>(index)];
-    if (!std::all_of(data.rows.begin(), data.rows.end(),
-                     [&](const std::vector<TableValue>& row) { return row[static_cast<size_t>(index)] == first; }))
-      continue;
-    const std::string words = table_text(first), nothing = table_text(TableValue{});
-    if (!words.empty() && words != nothing)
-      table.common += fmt::format("{}{}: {}", table.common.empty() ? "" : ", ", found->title, words);
-    data.columns.erase(found);
-    for (std::vector<TableValue>& row : data.rows) row.erase(row.begin() + index);
+  for (size_t i = data.columns.size(); i-- > 0;) {
+    if (std::find(columns.begin(), columns.end(), data.columns[i].name) == columns.end()) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    data.columns.erase(data.columns.begin() + at);
+    for (std::vector<TableValue>& row : data.rows) row.erase(row.begin() + at);
   }
+}
+
+void remove_missing_columns(PageTable& table) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < table.table.columns.size(); ++i)
+    if (std::all_of(table.table.rows.begin(), table.table.rows.end(),
+                    [&](const std::vector<TableValue>& row) { return std::holds_alternative<std::monostate>(row[i]); }))
+      missing.push_back(table.table.columns[i].name);
+  remove_columns(table, missing);
+}
+
+void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {
+  const DataTable& data = table.table;
+  if (data.rows.size() < 2) return;
+  std::vector<std::string> constant;
+  for (const std::string& name : columns)
+    for (size_t i = 0; i < data.columns.size(); ++i) {
+      const TableValue& first = data.rows.front()[i];
+      if (data.columns[i].name != name ||
+          !std::all_of(data.rows.begin(), data.rows.end(), [&](const auto& row) { return row[i] == first; }))
+        continue;
+      constant.push_back(name);
+      if (const std::string words = table_text(first); !words.empty() && words != table_text({}))
+        table.common +=
+            fmt::format("{}{}: {}", table.common.empty() ? "" : "; ", data.columns[i].title, table_text(first));
+    }
+  remove_columns(table, constant);
 }
 
 void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&)) {

@@ -29,6 +29,9 @@ std::string page_host(const std::vector<Record>& records);
 /// The low or high end of an interval; missing without one.
 TableValue end_of(const std::optional<Interval>& ci, bool low);
 
+/// A number, times `factor`; missing without one.
+TableValue optional_value(const std::optional<double>& value, double factor = 1);
+
 /// A number for the start of a sentence, "396.1 GB/s", and its basis, "median, 95 % CI 396.0 to 396.2, n = 3".
 struct Figure {
   std::string number, basis;
@@ -42,9 +45,18 @@ void add_chart(PageSection& section, std::optional<Chart> chart);
 /// Appends the section unless it is empty.
 void add_section(Page& page, PageSection section);
 
+/// A table of texts; its columns are named by their titles.
+PageTable table_of_texts(std::string caption, const std::vector<std::string>& head,
+                         const std::vector<std::vector<std::string>>& rows);
+
 /// For a table of several rows, moves the named columns whose rows are all equal to PageTable::common; a column without
 /// any value is removed.
 void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns);
+
+/// Removes columns of which no row has a value.
+void remove_missing_columns(PageTable& table);
+/// Removes the named columns.
+void remove_columns(PageTable& table, const std::vector<std::string>& columns);
 
 /// Adds one note per failed or waived record, starting with its `name`; duplicates are dropped.
 void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&));

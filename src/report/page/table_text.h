@@ -10,6 +10,14 @@ namespace amdahl {
 
 /// At least three significant digits; integers in full; "n/a" for missing values.
 std::string table_text(const TableValue& value);
+/// A table as text. Columns titled "from" and "to" are merged into the column before them: "1.53 [1.50, 1.56]" under
+/// "Speedup [95 % CI]".
+struct TextTable {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;  // each of head.size() cells
+  std::vector<bool> numbers;                   // per column: every cell begins as a number or is missing
+};
+TextTable text_table(const DataTable& table);
 /// Per column, whether all present values are numbers; these columns are right-aligned.
 std::vector<bool> number_columns(const DataTable& table);
 

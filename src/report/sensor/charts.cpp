@@ -339,25 +339,25 @@ std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
   return crossovers;
 }
 
-std::string crossover_text(const std::vector<Record>& records) {
-  std::string text;
+std::vector<std::string> crossover_lines(const std::vector<Record>& records) {
+  std::vector<std::string> lines;
   for (const ChartedOperation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
     const std::string several = format_count(*operation.records.front(), most), items = charted_items(operation);
     for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
       if (sizes.size() < 2) continue;
-      const std::string what = printable(group.empty() ? operation.name : operation.name + ", " + group);
+      const std::string what = group.empty() ? operation.name : operation.name + ", " + group;
       if (const std::optional<Crossover> from = crossover_of(sizes, charted_items(operation)))
-        text += fmt::format("crossover: {}: {} are ahead of one {}\n", what, several, crossover_place(*from));
+        lines.push_back(fmt::format("crossover: {}: {} are ahead of one {}", what, several, crossover_place(*from)));
       else
-        text += fmt::format(
+        lines.push_back(fmt::format(
             "crossover: {}: none, {} are at no size faster than one there and at every larger one, between {} and {} "
-            "{}\n",
-            what, several, with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items);
+            "{}",
+            what, several, with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items));
     }
   }
-  return text;
+  return lines;
 }
 
 std::vector<Chart> sensor_size_charts(const std::vector<Record>& records) {

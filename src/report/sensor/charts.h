@@ -25,7 +25,7 @@ std::vector<Chart> divided_work_charts(const std::vector<Record>& records);
 /// The crossovers of all groups in which several devices are faster at the largest size.
 std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records);
 /// One line per group measured at several sizes: the size from which several devices are faster, or that they are not.
-std::string crossover_text(const std::vector<Record>& records);
+std::vector<std::string> crossover_lines(const std::vector<Record>& records);
 
 /// Display unit of a rate and its divisor: "M points/s" and 1e6 for a rate in points/s.
 struct RateUnit {

@@ -6,6 +6,7 @@
 
 #include "amdahl/prices.h"
 #include "amdahl/sensor_comparison.h"
+#include "report/page/page.h"
 #include "stats/bootstrap.h"
 
 namespace amdahl {
@@ -32,9 +33,7 @@ struct SensorCompareOptions {
 /// Error{store_corrupt} for a record that lacks an axis or a series.
 SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOptions& options = {});
 
-/// One table per workload with its recommendation, the fastest and the cheapest; then notes. Markdown has the same
-/// tables.
-std::string sensor_compare_text(const SensorComparison& comparison);
-std::string sensor_compare_markdown(const SensorComparison& comparison);
+/// One section per workload: its recommendation, the fastest and the cheapest, and the table of results.
+Page sensor_compare_page(const SensorComparison& comparison);
 
 }  // namespace amdahl

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "amdahl/units.h"
@@ -12,6 +13,7 @@
 #include "report/page/page_parts.h"
 #include "report/sensor/charts.h"
 #include "report/sensor/gain.h"
+#include "report/sensor/tables.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -149,46 +151,47 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   return facts;
 }
 
-std::vector<TableValue> page_row(const std::vector<Record>& records, const Record& record) {
-  const std::vector<double>&time = samples_of(record, "time"), &rates = samples_of(record, "throughput");
-  const std::optional<Interval> ci = t_interval(time);
-  const std::optional<SensorGain> gain = is_one_task(record) ? std::nullopt : sensor_gain(records, record);
-  const RateUnit unit = rate_unit(record);
-  const std::vector<double>& bandwidth = samples_of(record, "bandwidth");
-  const auto value = [](bool known, double number) { return known ? TableValue{number} : TableValue{}; };
-  return {text_axis(record, "op"),
-          text_axis(record, "mode"),
-          text_axis(record, "workload"),
-          voxel_option(record),
-          axis<int64_t>(record, "devices", 0),
-          text_axis(record, "policy") + text_axis(record, "schedule"),
-          mean_of(time),
-          end_of(ci, true),
-          end_of(ci, false),
-          value(!rates.empty(), mean_of(rates) / unit.divisor),
-          unit.unit,
-          value(!bandwidth.empty(), median_of(bandwidth)),
-          value(gain.has_value(), gain ? gain->speedup : 0),
-          end_of(gain ? gain->ci : std::nullopt, true),
-          end_of(gain ? gain->ci : std::nullopt, false),
-          static_cast<int64_t>(time.size()),
-          std::string(origin_text(record.origin))};
+/// Adds notes on GPUs whose state (clock, throttling) changed during the measurement.
+void add_card_notes(Page& page, const Record& record) {
+  const std::string where = fmt::format("{}, {}", text_axis(record, "workload"), voxel_text(record));
+  const auto &before = samples_of(record, "sm_clock_before"), &after = samples_of(record, "sm_clock"),
+             &reasons = samples_of(record, "throttle_reasons");
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i)
+    if (std::fabs(after[i] - before[i]) > kClockTolerance * before[i])
+      page.notes.push_back(
+          fmt::format("{}: the SM clock of device {} moved from {:.0f} to {:.0f} MHz", where, i, before[i], after[i]));
+  for (size_t i = 0; i < reasons.size(); ++i)
+    if (was_throttled(reasons[i])) page.notes.push_back(fmt::format("{}: device {} was throttled", where, i));
 }
 
-PageTable cells_table(const std::vector<Record>& records) {
-  PageTable table;
-  table.caption = "Every cell: time on the device, mean with its 95 % interval; speedup against one device";
-  table.table.columns = {{"op", "Operation"},      {"mode", "Mode"},        {"workload", "Workload"},
-                         {"voxels", "Voxels"},     {"devices", "Devices"},  {"way", "Method"},
-                         {"time_us", "Time (us)"}, {"time_low", "from"},    {"time_high", "to"},
-                         {"rate", "Throughput"},   {"unit", "Unit"},        {"bandwidth_gbps", "Memory (GB/s)"},
-                         {"speedup", "Speedup"},   {"speedup_low", "from"}, {"speedup_high", "to"},
-                         {"samples", "n"},         {"origin", "origin"}};
+/// Adds notes on points of files outside of all voxels, one per cloud.
+void add_point_notes(Page& page, const std::vector<Record>& records) {
+  std::set<std::string> notes;
+  for (const Record& record : records) {
+    const auto nan = axis<int64_t>(record, "points_nan", 0), outside = axis<int64_t>(record, "points_outside", 0);
+    if (nan + outside > 0)
+      notes.insert(fmt::format("of {} points of {} {} NaN and {} outside of the grid are in no voxel",
+                               with_thousands(axis<int64_t>(record, "points", 0)), text_axis(record, "input"),
+                               with_thousands(nan), with_thousands(outside)));
+  }
+  page.notes.insert(page.notes.end(), notes.begin(), notes.end());
+}
+
+PageSection cells_section(const std::vector<Record>& records) {
+  PageSection section{"cells", "Every cell", {}, {}, sensor_tables(records)};
+  int64_t outliers = 0;
   for (const Record& record : records)
-    if (is_measured(record)) table.table.rows.push_back(page_row(records, record));
-  fold_constant_columns(
-      table, {"op", "mode", "workload", "voxels", "devices", "way", "unit", "bandwidth_gbps", "samples", "origin"});
-  return table;
+    if (record.kind == "sensor") outliers += summarise(samples_of(record, "time")).num_outliers;
+  if (outliers > 0)
+    section.paragraphs.push_back(
+        fmt::format("{} sample{} of time flagged as outlier{} (modified z above 3.5), none "
+                    "dropped.",
+                    outliers, outliers == 1 ? "" : "s", outliers == 1 ? "" : "s"));
+  if (!section.tables.empty())
+    section.paragraphs.emplace_back(
+        "Time: on the device, mean and 95 % interval of n samples; call: one call until it is done, by the host's "
+        "clock, median; speedup against one device.");
+  return section;
 }
 
 PageSection charts_section(const char* anchor, const char* title, std::vector<Chart> charts) {
@@ -209,15 +212,17 @@ Page sensor_page(const std::vector<Record>& records) {
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records);
   page.facts = facts_of(records);
-  add_section(page, charts_section("sizes", "Against the size of the work", sensor_size_charts(records)));
+  PageSection sizes = charts_section("sizes", "Against the size of the work", sensor_size_charts(records));
+  sizes.paragraphs = crossover_lines(records);
+  add_section(page, std::move(sizes));
   add_section(page, charts_section("devices", "Against devices", sensor_device_charts(records)));
-  add_section(page, charts_section("divided", "Work divided between heterogeneous devices or steps",
-                                   divided_work_charts(records)));
-  PageSection cells{"cells", "Every cell", {}, {}, {}};
-  cells.tables.push_back(cells_table(records));
-  if (!cells.tables.front().table.rows.empty()) add_section(page, std::move(cells));
+  add_section(page, divided_work_section(records));
+  add_section(page, cells_section(records));
   page.provenance = page_provenance(records);
+  for (const Record& record : records)
+    if (record.kind == "sensor") add_card_notes(page, record);
   add_status_notes(page, records, record_text);
+  add_point_notes(page, records);
   return page;
 }
 

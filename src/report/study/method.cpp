@@ -50,8 +50,9 @@ std::vector<std::string> study_method(const StudySummary& summary) {
           "Origin of the numbers: {}. Runs per cell: {}; warm-up steps per run: {}; timed steps per run: {}. One "
           "run gives one sample, the mean of its timed steps.",
           fmt::join(origins, ", "), fmt::join(runs, ", "), fmt::join(warmups, ", "), fmt::join(steps, ", ")),
-      std::string("± is the half-width of the 95 % Student t interval of the mean over runs. Speedup intervals are "
-                  "seeded percentile bootstraps of the ratio of means, widened for small n."),
+      std::string(
+          "Intervals of means are 95 % Student t intervals over the runs. Speedup intervals are seeded percentile "
+          "bootstraps of the ratio of means, widened for small n."),
       std::string("Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: "
                   "speedup = throughput n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest "
                   "one-device configuration measured for that batch."),

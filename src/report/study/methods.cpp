@@ -7,11 +7,11 @@
 
 #include "amdahl/units.h"
 #include "base/plan_rules.h"
+#include "report/page/page_parts.h"
 
 namespace amdahl {
 namespace {
 
-constexpr const char* kTitle = "Speed and loss beside the exact method";
 constexpr const char* kMethodsHow =
     "The exact method sums whole gradients of equal shares in every step. The loss is that of the training rows of the "
     "last step, after as many samples in every row. Sent: payload of a rank per step. Bound: the sum of the speeds "
@@ -39,15 +39,9 @@ MethodRow row_of(const StudyCell& cell, const StudyCell* exact) {
   return row;
 }
 
-std::string number_or_none(const std::optional<double>& value, const char* format) {
-  return value ? fmt::format(fmt::runtime(format), *value) : "n/a";
-}
-
 std::string rows_text(const StudyCell& cell) {
   return cell.share_rows.empty() ? "equal" : fmt::format("{}", fmt::join(cell.share_rows, ":"));
 }
-
-TableValue table_value(const std::optional<double>& value) { return value ? TableValue(*value) : TableValue(); }
 
 }  // namespace
 
@@ -71,28 +65,9 @@ std::vector<MethodRow> method_rows(const StudySummary& summary) {
   return rows;
 }
 
-TextTable methods_table(const StudySummary& summary) {
-  TextTable table{kTitle, {}};
-  const std::vector<MethodRow> rows = method_rows(summary);
-  if (rows.empty()) return table;
-  table.rows = {{"batch", "plan", "rows", "step time us", "samples/s", "against exact", "of the bound", "sent per step",
-                 "loss at first", "loss after samples"}};
-  for (const MethodRow& row : rows) {
-    const StudyCell& cell = *row.cell;
-    const bool measured = cell.throughput.n > 0;
-    table.rows.push_back(
-        {std::to_string(cell.key.global_batch), printable(fmt::format("{} on {}", cell.key.strategy, cell.key.devices)),
-         rows_text(cell), measured ? fmt::format("{:.1f}", cell.step_time_us.mean) : "n/a",
-         measured ? fmt::format("{:.0f}", cell.throughput.mean) : "n/a", number_or_none(row.gain, "{:.2f}x"),
-         row.of_bound ? fmt::format("{:.0f} %", 100 * *row.of_bound) : "",
-         cell.account ? format_bytes(cell.account->comm_bytes) : "n/a", number_or_none(cell.loss_first, "{:.4g}"),
-         cell.loss_last ? fmt::format("{:.4g} after {}", *cell.loss_last, with_thousands(row.samples)) : "n/a"});
-  }
-  return table;
-}
-
 PageSection methods_section(const StudySummary& summary) {
-  PageSection section{"methods", kTitle, {kMethodsHow}, {}, {}};
+  PageSection section{"methods", "Speed and loss beside the exact method", {}, {}, {}};
+  section.details = {kMethodsHow};
   const std::vector<MethodRow> rows = method_rows(summary);
   if (rows.empty()) return section;
   PageTable table;
@@ -105,7 +80,7 @@ PageSection methods_section(const StudySummary& summary) {
                          {"throughput", "Throughput (samples/s)"},
                          {"gain", "Against exact (ratio)"},
                          {"of_bound", "Of the bound (ratio)"},
-                         {"sent", "Sent per step (bytes)"},
+                         {"sent", "Sent per step"},
                          {"samples", "Samples"},
                          {"loss_first", "Loss at first"},
                          {"loss_last", "Loss after the samples"}};
@@ -114,10 +89,10 @@ PageSection methods_section(const StudySummary& summary) {
     const bool measured = cell.throughput.n > 0;
     table.table.rows.push_back({cell.key.global_batch, cell.key.strategy, static_cast<int64_t>(cell.key.devices),
                                 rows_text(cell), measured ? TableValue(cell.step_time_us.mean) : TableValue(),
-                                measured ? TableValue(cell.throughput.mean) : TableValue(), table_value(row.gain),
-                                table_value(row.of_bound),
-                                cell.account ? TableValue(cell.account->comm_bytes) : TableValue(), row.samples,
-                                table_value(cell.loss_first), table_value(cell.loss_last)});
+                                measured ? TableValue(cell.throughput.mean) : TableValue(), optional_value(row.gain),
+                                optional_value(row.of_bound),
+                                cell.account ? TableValue(format_bytes(cell.account->comm_bytes)) : TableValue(),
+                                row.samples, optional_value(cell.loss_first), optional_value(cell.loss_last)});
   }
   section.tables.push_back(std::move(table));
   return section;

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "report/study/one_device.h"
+#include "amdahl/summary.h"
+#include "report/page/page.h"
 
 namespace amdahl {
 
@@ -21,7 +22,6 @@ struct MethodRow {
 /// By batch; the exact cell precedes those compared with it. Empty for a study without such plans.
 std::vector<MethodRow> method_rows(const StudySummary& summary);
 
-TextTable methods_table(const StudySummary& summary);
 /// Without tables for a study without such plans.
 PageSection methods_section(const StudySummary& summary);
 

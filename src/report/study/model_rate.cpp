@@ -12,8 +12,8 @@ namespace {
 
 std::string flop_rate_text(double flops) {
   for (const auto& [unit, factor] : {std::pair{"TFLOP/s", 1e12}, {"GFLOP/s", 1e9}})
-    if (flops >= factor) return fmt::format("{:.3g} {}", flops / factor, unit);
-  return fmt::format("{:.3g} MFLOP/s", flops / 1e6);
+    if (flops >= factor) return fmt::format("{} {}", format_number(flops / factor), unit);
+  return fmt::format("{} MFLOP/s", format_number(flops / 1e6));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "amdahl/summary.h"
-#include "base/number_text.h"
 #include "report/page/page.h"
 #include "report/study/cells.h"
 
@@ -28,15 +27,7 @@ std::string one_device_headline(const StudySummary& summary);
 /// Sentences below the tables: the best batch, where a second device cannot pay, and the meaning of a bound above 2.
 std::vector<std::string> one_device_sentences(const StudySummary& summary);
 
-/// Rows of text; the first is the head.
-struct TextTable {
-  std::string title;
-  std::vector<std::vector<std::string>> rows;
-};
-/// The table of batch sizes, and the table of alternatives if there are any.
-std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset charset);
-
-/// The same content as a section of a page.
+/// Every batch size, the alternatives on one device, and the sentences.
 PageSection one_device_section(const StudySummary& summary);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Texts of a study on one device, for terminal, Markdown and page.
+// Sentences and tables of a study on one device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,16 +106,6 @@ std::string bound_sentence(const StudySummary& summary, const OneDeviceSummary& 
                      list_text(bounds.cannot_pay), at_most);
 }
 
-std::string bound_text(const OneDeviceRow& row) {
-  if (!row.two_devices) return "-";
-  return format_speedup(row.two_devices->ratio, row.two_devices->ci) +
-         (is_above_two(*row.two_devices) ? ", above 2" : "");
-}
-
-TableValue number_or_none(const std::optional<double>& value, double factor = 1) {
-  return value ? TableValue(*value * factor) : TableValue();
-}
-
 PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& one) {
   PageTable table;
   table.caption = fmt::format(
@@ -143,9 +133,9 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
     table.table.rows.push_back(
         {row.cell.model, row.cell.global_batch, method_text(row.cell), cell.throughput.mean, cell.step_time_us.mean,
          end_of(cell.step_time_us.ci, true), end_of(cell.step_time_us.ci, false), cell.step_time_us.n,
-         number_or_none(cell.utilisation_percent),
+         optional_value(cell.utilisation_percent),
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
-         number_or_none(row.launch_share, 100), bound ? TableValue(bound->ratio) : TableValue(),
+         optional_value(row.launch_share, 100), bound ? TableValue(bound->ratio) : TableValue(),
          end_of(bound ? bound->ci : std::nullopt, true), end_of(bound ? bound->ci : std::nullopt, false),
          bound ? TableValue(bound_method(*bound)) : TableValue()});
   }
@@ -153,16 +143,27 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
   return table;
 }
 
-PageTable alternatives_page_table(const OneDeviceSummary& one) {
+PageTable alternatives_page_table(const StudySummary& summary, const OneDeviceSummary& one) {
   PageTable table;
-  table.caption = "Other launch and math modes of the same batch; a speed above 1 is what the second one gains";
-  table.table.columns = {{"model", "Model"}, {"global_batch", "Global batch"}, {"from", "Instead of"},
-                         {"to", "Use"},      {"speed", "Speed (ratio)"},       {"low", "from"},
-                         {"high", "to"},     {"num_runs", "n (runs)"},         {"verdict", "Verdict"}};
+  table.caption = fmt::format(
+      "What this {} still gives away: other launch and math modes of the same batch; a speed above 1 is what the "
+      "second "
+      "one gains",
+      short_name(summary));
+  table.table.columns = {{"model", "Model"},
+                         {"global_batch", "Global batch"},
+                         {"from", "Instead of"},
+                         {"to", "Use"},
+                         {"throughput", "Throughput (samples/s)"},
+                         {"speed", "Speed (ratio)"},
+                         {"low", "from"},
+                         {"high", "to"},
+                         {"num_runs", "n (runs)"},
+                         {"verdict", "Verdict"}};
   for (const OneDeviceAlternative& a : one.alternatives)
-    table.table.rows.push_back({a.to.model, a.to.global_batch, method_text(a.from), method_text(a.to), a.test.ratio,
-                                end_of(a.test.ci, true), end_of(a.test.ci, false), a.test.n_first,
-                                std::string(to_string(a.test.verdict))});
+    table.table.rows.push_back({a.to.model, a.to.global_batch, method_text(a.from), method_text(a.to),
+                                cell_of(summary, a.to).throughput.mean, a.test.ratio, end_of(a.test.ci, true),
+                                end_of(a.test.ci, false), a.test.n_first, std::string(to_string(a.test.verdict))});
   fold_constant_columns(table, {"model", "num_runs"});
   return table;
 }
@@ -220,35 +221,6 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
   return sentences;
 }
 
-std::vector<TextTable> one_device_tables(const StudySummary& summary, Charset charset) {
-  const OneDeviceSummary& one = *summary.one_device;
-  TextTable batches{
-      fmt::format("One {}, by batch size, in the configuration of each row", short_name(summary)),
-      {{"model", "global batch", "configuration", "samples/s", "us per step", "n", "utilisation", "peak memory",
-        "launching", fmt::format("2 {}s at most (modelled)", short_name(summary)), "bound is of (B / B/2)"}}};
-  for (const OneDeviceRow& row : one.rows) {
-    const StudyCell& cell = cell_of(summary, row.cell);
-    batches.rows.push_back({printable(row.cell.model), with_thousands(row.cell.global_batch), method_text(row.cell),
-                            format_number(cell.throughput.mean),
-                            format_plus_minus(cell.step_time_us.mean, cell.step_time_us.ci, charset),
-                            std::to_string(cell.step_time_us.n),
-                            cell.utilisation_percent ? fmt::format("{:.0f} %", *cell.utilisation_percent) : "-",
-                            memory_peak_text(cell), row.launch_share ? format_percent(*row.launch_share) : "-",
-                            bound_text(row), row.two_devices ? bound_method(*row.two_devices) : "-"});
-  }
-  std::vector<TextTable> tables{std::move(batches)};
-  if (one.alternatives.empty()) return tables;
-  TextTable others{fmt::format("What this {} still gives away", short_name(summary)),
-                   {{"model", "global batch", "instead of", "use", "samples/s", "speed [95 % CI]", "n", "verdict"}}};
-  for (const OneDeviceAlternative& a : one.alternatives)
-    others.rows.push_back({printable(a.to.model), with_thousands(a.to.global_batch), method_text(a.from),
-                           method_text(a.to), format_number(cell_of(summary, a.to).throughput.mean),
-                           format_speedup(a.test.ratio, a.test.ci), std::to_string(a.test.n_first),
-                           std::string(to_string(a.test.verdict))});
-  tables.push_back(std::move(others));
-  return tables;
-}
-
 PageSection one_device_section(const StudySummary& summary) {
   const OneDeviceSummary& one = *summary.one_device;
   PageSection section;
@@ -256,7 +228,7 @@ PageSection one_device_section(const StudySummary& summary) {
   section.title = fmt::format("One {}", device_text(summary.device_kind).one);
   section.paragraphs = one_device_sentences(summary);
   section.tables.push_back(batch_page_table(summary, one));
-  if (!one.alternatives.empty()) section.tables.push_back(alternatives_page_table(one));
+  if (!one.alternatives.empty()) section.tables.push_back(alternatives_page_table(summary, one));
   return section;
 }
 

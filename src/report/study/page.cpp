@@ -18,6 +18,7 @@
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/study/break_even.h"
+#include "report/study/findings.h"
 #include "report/study/method.h"
 #include "report/study/methods.h"
 #include "report/study/model_rate.h"
@@ -30,9 +31,10 @@
 namespace amdahl {
 namespace {
 
-TableValue bound(const std::optional<Interval>& ci, bool low) {
-  if (!ci) return {};
-  return low ? ci->low : ci->high;
+/// Missing for a cell that is not there or has no result.
+TableValue rate_of(const StudyCell* cell, std::optional<bool> low = std::nullopt) {
+  if (!cell || cell->throughput.n == 0) return {};
+  return low ? end_of(cell->throughput.ci, *low) : TableValue(cell->throughput.mean);
 }
 
 PageTable comparison_table(const StudySummary& summary, const StudyGroup& group) {
@@ -40,8 +42,16 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
   PageTable table;
   table.caption = "Several devices against one, 95 % intervals; " + verdict_legend();
   table.table.columns = {{"global_batch", "Global batch"},
+                         {"device_batch", "Device batch"},
                          {"devices", "Devices"},
                          {"configuration", "Configuration"},
+                         {"single", "That of one device"},
+                         {"rate_single", "One device (samples/s)"},
+                         {"rate_single_low", "from"},
+                         {"rate_single_high", "to"},
+                         {"rate", "Several (samples/s)"},
+                         {"rate_low", "from"},
+                         {"rate_high", "to"},
                          {"speedup", "Speedup (ratio)"},
                          {"low", "from"},
                          {"high", "to"},
@@ -54,12 +64,43 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;
     const std::string configuration = names.of(c.multi);
-    table.table.rows.push_back(
-        {c.multi.global_batch, c.multi.devices, configuration.empty() ? configuration_text(c.multi) : configuration,
-         c.test.ratio, bound(c.test.ci, true), bound(c.test.ci, false), 100 * c.efficiency, verdict_text(c.test),
-         format_p(c.test.p_holm), c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
+    const StudyCell *single = find_cell(summary, c.single), *multi = find_cell(summary, c.multi);
+    table.table.rows.push_back({c.multi.global_batch,
+                                c.multi.device_batch(),
+                                c.multi.devices,
+                                configuration.empty() ? configuration_text(c.multi) : configuration,
+                                configuration_text(c.single),
+                                rate_of(single),
+                                rate_of(single, true),
+                                rate_of(single, false),
+                                rate_of(multi),
+                                rate_of(multi, true),
+                                rate_of(multi, false),
+                                c.test.ratio,
+                                end_of(c.test.ci, true),
+                                end_of(c.test.ci, false),
+                                100 * c.efficiency,
+                                verdict_text(c.test),
+                                format_p(c.test.p_holm),
+                                c.test.n_first,
+                                c.test.n_second,
+                                recommendation_text(c, summary.device_kind)});
   }
-  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_runs_single"});
+  fold_constant_columns(table, {"devices", "configuration", "single", "num_runs", "num_runs_single"});
+  if (group.scaling != "weak") remove_columns(table, {"device_batch"});
+  return table;
+}
+
+PageTable average_table(const StudySummary& summary, const StudyGroup& group) {
+  PageTable table;
+  table.caption = "Average speedup: geometric mean over the batches of each row";
+  table.table.columns = {
+      {"devices", "Devices"}, {"strategy", "Strategy"}, {"launch", "Launch"},   {"speedup", "Average speedup (ratio)"},
+      {"low", "from"},        {"high", "to"},           {"batches", "Batches"}, {"recommendation", "Recommendation"}};
+  for (const AverageSpeedup& a : summary.averages)
+    if (a.model == group.model && a.scaling == group.scaling && a.math == group.math)
+      table.table.rows.push_back({a.devices, a.strategy, a.launch, a.geometric_mean, end_of(a.ci, true),
+                                  end_of(a.ci, false), a.num_batches, average_text(a, summary.device_kind)});
   return table;
 }
 
@@ -77,48 +118,116 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
                          {"step_high", "to"},
                          {"num_runs", "n (runs)"},
                          {"num_outliers", "Outliers"},
-                         {"memory", "Memory peak"}};
+                         {"memory", "Memory peak"},
+                         {"utilisation", "Utilisation (%)"}};
   for (const StudyCell& cell : summary.cells) {
     if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
-    const SampleSummary &rate = cell.throughput, &step = cell.step_time_us;
-    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.mean,
-                                bound(rate.ci, true), bound(rate.ci, false), step.mean, bound(step.ci, true),
-                                bound(step.ci, false), rate.n, step.num_outliers,
-                                cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue()});
+    const SampleSummary& step = cell.step_time_us;
+    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate_of(&cell),
+                                rate_of(&cell, true), rate_of(&cell, false), step.mean, end_of(step.ci, true),
+                                end_of(step.ci, false), cell.throughput.n, step.num_outliers,
+                                cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue(),
+                                optional_value(cell.utilisation_percent)});
   }
-  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory"});
+  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory", "utilisation"});
+  table.in_text = std::none_of(summary.comparisons.begin(), summary.comparisons.end(),
+                               [&](const StudyComparison& c) { return group_of(c.multi) == group; }) &&
+                  !summary.one_device;
   return table;
+}
+
+PageTable spread_table(const StudySummary& summary, const StudyGroup& group) {
+  PageTable table;
+  table.caption =
+      "Spread of the throughput of every cell (samples/s), with and without outliers (modified z above 3.5)";
+  table.in_text = false;
+  table.table.columns = {
+      {"global_batch", "Global batch"},      {"devices", "Devices"}, {"configuration", "Configuration"},
+      {"sd", "Standard deviation"},          {"median", "Median"},   {"num_outliers", "Outliers"},
+      {"mean_without", "Mean without them"}, {"low", "from"},        {"high", "to"}};
+  for (const StudyCell& cell : summary.cells) {
+    if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
+    const SampleSummary& rate = cell.throughput;
+    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.sd,
+                                rate.median, rate.num_outliers, rate.mean_without_outliers,
+                                end_of(rate.ci_without_outliers, true), end_of(rate.ci_without_outliers, false)});
+  }
+  fold_constant_columns(table, {"devices", "configuration", "num_outliers"});
+  return table;
+}
+
+/// "3 %": communication over compute and communication; missing where the account is not of the measured step.
+TableValue communication_ratio(const StepAccount& account, double communication_us) {
+  const double whole = account.compute_us + communication_us;
+  return whole > 0 && account.trusted() ? TableValue(format_percent(communication_us / whole)) : TableValue();
 }
 
 // The data of the account chart, with the measured step.
 PageTable account_table(const std::vector<const StudyCell*>& cells) {
   PageTable table;
-  table.caption = "Step account: means over runs in us; ratio is accounted / measured step";
+  table.caption =
+      "Step account: means over runs in us; ratio is accounted / measured step. Compute, exposed communication, "
+      "waiting, "
+      "launch gaps, input and optimizer add up to the accounted step; noise is that of the accounted step in one run; "
+      "unexplained is the measured step less the parts; the communication ratios are communication / (compute + "
+      "communication)";
+  table.in_text = false;
   table.table.columns = {{"global_batch", "Global batch"},
                          {"devices", "Devices"},
                          {"configuration", "Configuration"},
                          {"measured_us", "Measured step"},
                          {"step_us", "Accounted step"},
                          {"ratio", "Ratio"},
+                         {"noise_us", "Noise"},
+                         {"forward_us", "Forward"},
+                         {"backward_us", "Backward"},
                          {"compute_us", "Compute"},
                          {"exposed_us", "Exposed communication"},
                          {"waiting_us", "Waiting"},
                          {"launch_us", "Launch gaps"},
                          {"floor_us", "Launch floor"},
+                         {"kernels", "Kernels"},
                          {"input_us", "Input"},
                          {"optimizer_us", "Optimizer"},
                          {"unexplained_us", "Unexplained"},
+                         {"unexplained_percent", "Unexplained (%)"},
+                         {"total_us", "Total communication"},
+                         {"exposed_ratio", "Communication ratio, exposed"},
+                         {"total_ratio", "Communication ratio, total"},
+                         {"sent", "Sent per step"},
                          {"num_runs", "n (runs)"}};
   for (const StudyCell* cell : cells) {
     const StepAccount& a = *cell->account;
-    table.table.rows.push_back({cell->key.global_batch, cell->key.devices, configuration_text(cell->key),
-                                a.measured_us > 0 ? TableValue(a.measured_us) : TableValue(), a.step_us,
-                                account_ratio_text(a), a.compute_us, a.exposed_communication_us, a.waiting_us,
-                                a.launch_gaps_us, a.launch_kernels > 0 ? TableValue(a.launch_floor_us) : TableValue(),
-                                a.input_us, a.optimizer_us, a.unaccounted_us(), a.n});
+    const auto where = [](bool known, double value) { return known ? TableValue(value) : TableValue(); };
+    const bool explained = std::abs(a.unaccounted_us()) < 1e-6 * a.step_us;  // but for rounding
+    table.table.rows.push_back({cell->key.global_batch,
+                                cell->key.devices,
+                                configuration_text(cell->key),
+                                where(a.measured_us > 0, a.measured_us),
+                                a.step_us,
+                                account_ratio_text(a),
+                                where(a.by_differences, a.noise_us),
+                                a.forward_us,
+                                a.backward_us,
+                                a.compute_us,
+                                a.exposed_communication_us,
+                                a.waiting_us,
+                                a.launch_gaps_us,
+                                where(a.launch_kernels > 0, a.launch_floor_us),
+                                where(a.launch_kernels > 0, a.launch_kernels),
+                                a.input_us,
+                                a.optimizer_us,
+                                explained ? 0 : a.unaccounted_us(),
+                                where(a.trusted(), explained ? 0 : 100 * a.unaccounted_us() / a.measured_us),
+                                a.total_communication_us,
+                                communication_ratio(a, a.exposed_communication_us),
+                                communication_ratio(a, a.total_communication_us),
+                                format_bytes(a.comm_bytes),
+                                a.n});
   }
-  fold_constant_columns(
-      table, {"devices", "configuration", "exposed_us", "waiting_us", "launch_us", "floor_us", "input_us", "num_runs"});
+  fold_constant_columns(table, {"devices", "configuration", "noise_us", "exposed_us", "waiting_us", "launch_us",
+                                "floor_us", "kernels", "input_us", "unexplained_us", "unexplained_percent", "num_runs",
+                                "total_us", "exposed_ratio", "total_ratio", "sent"});
   return table;
 }
 
@@ -127,26 +236,18 @@ void add_account(const StudySummary& summary, const StudyGroup& group, PageSecti
   for (const StudyCell& cell : summary.cells)
     if (group_of(cell.key) == group && cell.account) cells.push_back(&cell);
   if (cells.empty()) return;
-  for (std::string& remark : account_remarks(cells)) section.paragraphs.push_back(std::move(remark));
+  section.details = account_remarks(cells);
   section.tables.push_back(account_table(cells));
 }
 
-void add(std::vector<Chart>& charts, std::optional<Chart> chart) {
-  if (chart) charts.push_back(std::move(*chart));
-}
-
-std::string group_sentence(const StudySummary& summary, const StudyGroup& group) {
-  std::vector<std::string> parts;
-  for (const AverageSpeedup& a : summary.averages) {
-    if (a.model != group.model || a.scaling != group.scaling || a.math != group.math) continue;
-    parts.push_back(fmt::format("{} {}, {}, {}: {} on average over {} batch{}, {}", a.devices,
-                                device_text(summary.device_kind).many, a.strategy, a.launch,
-                                format_speedup(a.geometric_mean, a.ci), a.num_batches, a.num_batches == 1 ? "" : "es",
-                                average_text(a, summary.device_kind)));
-  }
-  if (parts.empty() && summary.one_device) return "All cells are of one device.";
-  return parts.empty() ? std::string("No cell on several devices has a one-device baseline of the same batch.")
-                       : fmt::format("{}.", fmt::join(parts, "; "));
+/// The averages in a table, or why there are none.
+void add_averages(const StudySummary& summary, const StudyGroup& group, PageSection& section) {
+  if (PageTable averages = average_table(summary, group); !averages.table.rows.empty())
+    section.tables.push_back(std::move(averages));
+  else
+    section.paragraphs.emplace_back(summary.one_device
+                                        ? "All cells are of one device."
+                                        : "No cell on several devices has a one-device baseline of the same batch.");
 }
 
 // Step times of every cell with a result, in record order.
@@ -171,33 +272,57 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
   PageSection section;
   section.anchor = "scaling-" + group_slug(group);
   section.title = group_title(group, groups_of(summary));
-  section.paragraphs.push_back(fmt::format("{}. {}", group_text(group), group_sentence(summary, group)));
+  section.in_text = !summary.one_device;
+  section.paragraphs.push_back(group_text(group) + ".");
   for (std::string& line : break_even_lines(summary, group)) section.paragraphs.push_back(std::move(line));
-  add(section.charts, speedup_chart(summary, group));
-  add(section.charts, efficiency_chart(summary, group));
-  add(section.charts, throughput_chart(summary, group));
-  add(section.charts, samples_chart(summary, group, samples));
-  add(section.charts, account_chart(summary, group));
+  add_chart(section, speedup_chart(summary, group));
+  add_chart(section, efficiency_chart(summary, group));
+  add_chart(section, throughput_chart(summary, group));
+  add_chart(section, samples_chart(summary, group, samples));
+  add_chart(section, account_chart(summary, group));
   if (PageTable table = comparison_table(summary, group); !table.table.rows.empty())
     section.tables.push_back(std::move(table));
+  add_averages(summary, group, section);
   section.tables.push_back(cell_table(summary, group));
+  section.tables.push_back(spread_table(summary, group));
   add_account(summary, group, section);
   return section;
 }
 
-void add_missing_cells(const StudySummary& summary, Page& page) {
+/// What the whole study found, one statement a line.
+PageSection findings_section(const StudySummary& summary) {
+  PageSection section{"findings", "Findings", {}, {}, {}};
+  if (summary.conclusion != study_verdict(summary)) section.paragraphs.push_back(summary.conclusion);
+  for (const StudyCell& cell : summary.cells)
+    if (cell.bubble_measured && cell.bubble_simulated)
+      section.paragraphs.push_back(fmt::format(
+          "Pipeline bubble, {} at batch {}: {:.1f} % measured, {:.1f} % simulated with the measured times of its "
+          "stages{}.",
+          cell.key.strategy, cell.key.global_batch, 100 * *cell.bubble_measured, 100 * *cell.bubble_simulated,
+          cell.bubble_simulated_messages && cell.pp_message_us
+              ? fmt::format(", {:.1f} % with messages of {:.1f} us as well", 100 * *cell.bubble_simulated_messages,
+                            *cell.pp_message_us)
+              : ""));
+  if (std::string target = communication_target_line(summary); !target.empty())
+    section.paragraphs.push_back(std::move(target));
+  for (std::string& sentence : model_rate_sentences(summary)) section.paragraphs.push_back(std::move(sentence));
+  int64_t outliers = 0;
+  for (const StudyCell& cell : summary.cells) outliers += cell.step_time_us.num_outliers;
+  if (outliers > 0)
+    section.paragraphs.push_back(
+        fmt::format("{} step-time sample{} flagged as outlier{} (modified z above 3.5), none dropped.", outliers,
+                    outliers == 1 ? "" : "s", outliers == 1 ? "" : "s"));
+  return section;
+}
+
+PageSection missing_section(const StudySummary& summary) {
   PageSection section{"missing", "Cells without a result", {}, {}, {}};
-  PageTable table;
-  table.caption = "Failed or waived in every run";
-  table.table.columns = {{"cell", "Cell"}, {"status", "Status"}, {"reason", "Reason"}};
   for (const StudyCell& cell : summary.cells)
     if (cell.status.kind != Status::Kind::ok)
-      table.table.rows.push_back({format_cell(cell.key),
-                                  std::string(cell.status.kind == Status::Kind::waived ? "waived" : "failed"),
-                                  cell.status.reason.empty() ? "no reason recorded" : cell.status.reason});
-  if (table.table.rows.empty()) return;
-  section.tables.push_back(std::move(table));
-  page.sections.push_back(std::move(section));
+      section.paragraphs.push_back(
+          fmt::format("{}: {}: {}", cell.status.kind == Status::Kind::waived ? "waived" : "failed",
+                      format_cell(cell.key), cell.status.reason.empty() ? "no reason recorded" : cell.status.reason));
+  return section;
 }
 
 std::set<std::string> models_of(const StudySummary& summary) {
@@ -226,20 +351,21 @@ Page study_page(const StudySummary& summary, const std::vector<Record>& records)
   if (summary.device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
   page.verdict = study_verdict(summary);
   page.facts = study_facts(summary);
-  if (std::vector<Chart> maps = crossover_maps(summary); !maps.empty())
-    page.sections.push_back({"map",
-                             "Where several devices are faster",
-                             {"Each field is one model at one batch, against the fastest configuration on one device."},
-                             std::move(maps),
-                             {}});
-  if (summary.one_device) page.sections.push_back(one_device_section(summary));
+  add_section(page, findings_section(summary));
+  PageSection map{"map", "Where several devices are faster", {}, crossover_maps(summary), {}};
+  map.in_text = false;
+  if (!map.charts.empty())
+    map.paragraphs = {"Each field is one model at one batch, against the fastest configuration on one device."};
+  add_section(page, std::move(map));
+  if (summary.one_device) add_section(page, one_device_section(summary));
   const std::vector<CellSamples> samples = samples_of(summary, records);
-  for (const StudyGroup& group : groups_of(summary)) page.sections.push_back(group_section(summary, group, samples));
-  if (PageSection methods = methods_section(summary); !methods.tables.empty())
-    page.sections.push_back(std::move(methods));
-  if (PageSection serial = serial_section(summary); !serial.tables.empty()) page.sections.push_back(std::move(serial));
-  add_missing_cells(summary, page);
-  page.sections.push_back({"method", "How it was measured", study_method(summary), {}, {}});
+  for (const StudyGroup& group : groups_of(summary)) add_section(page, group_section(summary, group, samples));
+  if (PageSection methods = methods_section(summary); !methods.tables.empty()) add_section(page, std::move(methods));
+  if (PageSection serial = serial_section(summary); !serial.tables.empty()) add_section(page, std::move(serial));
+  add_section(page, missing_section(summary));
+  PageSection method{"method", "How it was measured", study_method(summary), {}, {}};
+  method.in_text = false;
+  add_section(page, std::move(method));
   page.provenance = study_provenance(summary);
   page.notes = summary.notes;
   return page;

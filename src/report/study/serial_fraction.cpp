@@ -20,11 +20,6 @@ const char* kHow =
     "not divide; an e that grows with n is overhead that grows with the devices. Above 1, several devices are slower "
     "than one.";
 
-std::string fraction_text(double fraction, const std::optional<Interval>& ci) {
-  return ci ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", fraction, ci->low, ci->high)
-            : fmt::format("{:.3f} [n/a]", fraction);
-}
-
 }  // namespace
 
 std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>& comparisons, const StudyCells& runs,
@@ -70,26 +65,9 @@ std::string serial_text(const SerialFraction& fraction, std::string_view device_
   return fmt::format("e goes {}: its change is not told from noise", from_to);
 }
 
-TextTable serial_table(const StudySummary& summary) {
-  TextTable table{"Serial fraction (Karp-Flatt, Amdahl)", {}};
-  if (summary.serial_fractions.empty()) return table;
-  table.rows = {
-      {"model", "global batch", "configuration", "devices", "speedup", "e [95 % CI]", "fitted f [95 % CI]", "reading"}};
-  for (const SerialFraction& fraction : summary.serial_fractions)
-    for (const SerialPoint& point : fraction.points) {
-      const bool first = &point == &fraction.points.front();
-      table.rows.push_back({printable(fmt::format("{} {}", fraction.cell.model, fraction.cell.math)),
-                            with_thousands(fraction.cell.global_batch), printable(configuration_text(fraction.cell)),
-                            std::to_string(point.devices), fmt::format("{:.2f}x", point.speedup),
-                            fraction_text(point.fraction, point.ci),
-                            first ? fraction_text(fraction.fitted, fraction.fitted_ci) : "",
-                            first ? serial_text(fraction, summary.device_kind) : ""});
-    }
-  return table;
-}
-
 PageSection serial_section(const StudySummary& summary) {
-  PageSection section{"serial-fraction", "Serial fraction (Karp-Flatt, Amdahl)", {kHow}, {}, {}};
+  PageSection section{"serial-fraction", "Serial fraction (Karp-Flatt, Amdahl)", {}, {}, {}};
+  section.details = {kHow};
   if (summary.serial_fractions.empty()) return section;
   PageTable table;
   table.caption = "Strong scaling, 95 % intervals by bootstrap over the runs";

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/study/one_device.h"
+#include "report/page/page.h"
+#include "report/study/cells.h"
 
 namespace amdahl {
 
@@ -16,9 +17,7 @@ std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>&
 /// "e grows from 0.35 on 2 to 0.41 on 4 GPUs: overhead that grows with the devices, such as communication".
 std::string serial_text(const SerialFraction& fraction, std::string_view device_kind);
 
-/// One row per device count, with the fit of its batch. Empty without a serial fraction.
-TextTable serial_table(const StudySummary& summary);
-/// A section for the page; without tables when the summary has no serial fraction.
+/// One row per device count, with the fit of its batch; without tables when the summary has no serial fraction.
 PageSection serial_section(const StudySummary& summary);
 
 }  // namespace amdahl

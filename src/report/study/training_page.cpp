@@ -4,12 +4,13 @@
 
 #include <algorithm>
 
+#include "amdahl/units.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/line_chart.h"
+#include "report/common/record_checks.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
-#include "report/study/training.h"
 
 namespace amdahl {
 namespace {
@@ -17,6 +18,21 @@ namespace {
 constexpr const char* kEpochKind = "train-epoch";
 
 bool is_epoch(const Record& record) { return record.kind == kEpochKind && record.status.kind == Status::Kind::ok; }
+
+int64_t count_of(const Record& record, const char* axis) {
+  const auto found = record.axes.find(axis);
+  const auto* value = found == record.axes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+  if (!value) throw damaged_record(record, fmt::format("has no whole number in axis '{}'", axis));
+  return *value;
+}
+
+std::string training_subject(const Record& record) {
+  const int64_t devices = count_of(record, "devices");
+  const DeviceWords words = device_text(record.provenance.device_kind);
+  return fmt::format("{} ({} parameters), global batch {}, {} on {} {}", axis<std::string>(record, "model", "unknown"),
+                     with_thousands(count_of(record, "num_parameters")), count_of(record, "global_batch"),
+                     axis<std::string>(record, "strategy", "unknown"), devices, devices == 1 ? words.one : words.many);
+}
 
 /// A series over the epochs as a line.
 LineSeries line_of(const std::vector<Record>& records, const char* series, const std::string& name) {
@@ -122,29 +138,41 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   return facts;
 }
 
-TableValue known(const std::optional<double>& value) {
-  if (value) return *value;
-  return {};
-}
-
 PageTable epochs_table(const std::vector<Record>& records) {
   PageTable table;
   table.caption = "Epochs, one sample each";
   table.table.columns = {{"epoch", "Epoch"},
                          {"train_loss", "Training loss"},
                          {"validation_loss", "Validation loss"},
-                         {"validation_mae", "Validation mean absolute error"},
+                         {"validation_mae", "Validation MAE"},
                          {"accuracy", "Validation accuracy (1 = 100 %)"},
                          {"samples_per_second", "Throughput (samples/s)"},
                          {"seconds", "Time (s)"},
                          {"origin", "origin"}};
   for (const Record& record : records)
     if (is_epoch(record))
-      table.table.rows.push_back({axis<int64_t>(record, "epoch", 0), known(record.value("train_loss")),
-                                  known(record.value("validation_loss")), known(record.value("validation_mae")),
-                                  known(record.value("validation_accuracy")), known(record.value("throughput")),
-                                  known(record.value("seconds")), std::string(origin_text(record.origin))});
+      table.table.rows.push_back(
+          {count_of(record, "epoch"), optional_value(record.value("train_loss")),
+           optional_value(record.value("validation_loss")), optional_value(record.value("validation_mae")),
+           optional_value(record.value("validation_accuracy")), optional_value(record.value("throughput")),
+           optional_value(record.value("seconds")), std::string(origin_text(record.origin))});
+  remove_missing_columns(table);
+  fold_constant_columns(table, {"origin"});
   return table;
+}
+
+/// What earlier Records lack: rate of tokens, memory, and the loss scale of fp16.
+std::vector<std::string> last_epoch_lines(const Record& last) {
+  std::vector<std::string> lines;
+  if (const auto tokens = last.value("token_throughput"))
+    lines.push_back(fmt::format("Last epoch: {} tokens/s", format_number(*tokens)));
+  if (const auto peak = last.value("memory_peak"); peak && last.value("memory_modelled"))
+    lines.push_back(fmt::format("Memory of the first device: {} at its peak, {} modelled", format_bytes(*peak),
+                                format_bytes(*last.value("memory_modelled"))));
+  if (const auto scale = last.value("loss_scale"))
+    lines.push_back(fmt::format("Loss scale of fp16: {} at the end, {} steps skipped", format_number(*scale),
+                                format_number(last.value("skipped_steps").value_or(0))));
+  return lines;
 }
 
 std::string epoch_text(const Record& record) { return fmt::format("epoch {}", axis<int64_t>(record, "epoch", 0)); }
@@ -158,12 +186,13 @@ Page training_page(const std::vector<Record>& records) {
   page.qualifier = page_qualifier(records);
   page.verdict = verdict_of(records);
   page.facts = facts_of(records);
-  PageSection learning{"learning", "Learning", {}, {}, {}};
+  PageSection learning{"learning", "Learning", {training_subject(records.back()) + "."}, {}, {}};
   add_chart(learning, loss_chart(records));
   add_chart(learning, accuracy_chart(records));
   add_section(page, std::move(learning));
   PageSection speed{"speed", "Speed", {}, {}, {}};
   add_chart(speed, rate_chart(records));
+  speed.paragraphs = last_epoch_lines(records.back());
   speed.tables.push_back(epochs_table(records));
   add_section(page, std::move(speed));
   page.provenance = page_provenance(records);

@@ -12,6 +12,8 @@
 #include "lab/transports.h"
 #include "ops/ops.h"
 #include "report/fabric/arena.h"
+#include "report/fabric/arena_page.h"
+#include "report/page/text_page.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {
@@ -43,22 +45,24 @@ TEST(Arena, MarksTheFastestAndSaysWhatTheDefaultLoses) {
                               timed("nccl tree ll", 1024, 30)};
   records[0].axes["nccl_chose"] = std::string("TREE LL x2");
   records[2].status = {Status::Kind::failed, "5 elements are wrong"};
-  const std::string text = arena_text(records);
-  EXPECT_TRUE(has(text, "all_reduce, f32, sum over 2 GPUs: 1,024 bytes, out of place")) << text;
-  EXPECT_TRUE(has(text, "\n* nccl ring ll ")) << text;
-  EXPECT_TRUE(has(text, "+20.0 %  TREE LL x2")) << text;
-  EXPECT_TRUE(has(text, "nccl tree ll           FAILED: 5 elements are wrong")) << text;
-  EXPECT_TRUE(has(text, "the default, nccl, takes 1.20x as long as nccl ring ll")) << text;
+  const std::string text = text_page(arena_page(records));
+  EXPECT_TRUE(has(text, "all_reduce, f32, sum over 2 GPUs, out of place\ncommon: Size (bytes): 1,024")) << text;
+  EXPECT_TRUE(has(text, "\nnccl ring ll      10.00      0.1024  fastest\n")) << text;
+  EXPECT_TRUE(has(text, "+20.0 %             TREE LL x2")) << text;
+  EXPECT_TRUE(
+      has(text, "FAILED all_reduce, f32, sum over 2 GPUs of 1 KiB, nccl tree ll, out of place: 5 elements are wrong"))
+      << text;
+  EXPECT_TRUE(has(text, "the default, nccl, takes 1.20x as long as the fastest")) << text;
   EXPECT_FALSE(has(text, "not GPUs")) << text;
 }
 
 TEST(Arena, HostMemoryAndGpusAreNeverOneTable) {
-  const std::string text =
-      arena_text({timed("nccl", 64, 12), timed("threads", 64, 1, "cpu-virtual"), timed("gloo", 64, 2, "cpu-virtual")});
-  EXPECT_TRUE(has(text, "\n* nccl ")) << text;
-  EXPECT_TRUE(has(text, "\n* threads ")) << text;
-  EXPECT_TRUE(has(text, "sum over 2 GPUs: 64 bytes")) << text;
-  EXPECT_TRUE(has(text, "sum over 2 CPU virtual devices: 64 bytes")) << text;
+  const std::string text = text_page(
+      arena_page({timed("nccl", 64, 12), timed("threads", 64, 1, "cpu-virtual"), timed("gloo", 64, 2, "cpu-virtual")}));
+  EXPECT_TRUE(has(text, "over 2 GPUs, out of place\nSize")) << text;
+  EXPECT_TRUE(has(text, "\nthreads ")) << text;
+  EXPECT_TRUE(has(text, "sum over 2 GPUs, out of place")) << text;
+  EXPECT_TRUE(has(text, "sum over 2 CPU virtual devices, out of place")) << text;
 }
 
 TEST(Arena, ATransportWithoutMeasurementIsARowWithItsReason) {
@@ -66,8 +70,8 @@ TEST(Arena, ATransportWithoutMeasurementIsARowWithItsReason) {
   absent.kind = "transport";
   absent.axes = {{"transport", std::string("nccl symmetric")}};
   absent.status = {Status::Kind::failed, "error[rank-hung]: late"};
-  const std::string text = arena_text({timed("nccl", 64, 12), absent});
-  EXPECT_TRUE(has(text, "nccl symmetric         FAILED: error[rank-hung]: late")) << text;
+  const std::string text = text_page(arena_page({timed("nccl", 64, 12), absent}));
+  EXPECT_TRUE(has(text, "FAILED nccl symmetric: error[rank-hung]: late")) << text;
 }
 
 TEST(Arena, TheEnvironmentFileHasWhatIsBestAtMostSizes) {

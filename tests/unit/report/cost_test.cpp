@@ -9,12 +9,12 @@
 #include "report/cost/page.h"
 #include "report/cost/tables.h"
 #include "report/study/break_even.h"
-#include "report/study/markdown.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
 #include "spec/prices_toml.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -193,9 +193,10 @@ TEST(Cost, ADeviceIsAnAlternativeToTheOneItsGainIsOver) {
   const CostReport other = summarise_cost(
       {crossing()}, prices(std::string(table).replace(table.find(own), own.size(), "instead_of = \"RTX\"")));
   EXPECT_EQ(other.alternatives.size(), 2u) << "the bigger device is not over a GPU_X";
-  EXPECT_NE(cost_text(other).find("no comparison with bigger: p.toml has it instead of RTX, and this is GPU_X 80GB"),
+  EXPECT_NE(text_page(cost_page(other, ""))
+                .find("no comparison with bigger: p.toml has it instead of RTX, and this is GPU_X 80GB"),
             std::string::npos)
-      << cost_text(other);
+      << text_page(cost_page(other, ""));
   const std::string memory = "memory_gb = 4";  // the work takes 2.5 GB
   const CostReport small =
       summarise_cost({crossing()}, prices(table.replace(table.find(memory), memory.size(), "memory_gb = 2")));
@@ -214,7 +215,8 @@ TEST(Cost, AReplacementSaysOfWhat) {
 TEST(Cost, TheExampleOffersNoSmallDeviceForALargeOne) {
   CostRun run = crossing();
   run.study->provenance.front().facts["device.0"] = run.study->provenance.front().facts["device.1"] = "NVIDIA H200";
-  const std::string text = cost_text(summarise_cost({run}, load_prices(AMDAHL_SOURCE_DIR "/data/prices.toml")));
+  const std::string text =
+      text_page(cost_page(summarise_cost({run}, load_prices(AMDAHL_SOURCE_DIR "/data/prices.toml")), ""));
   EXPECT_NE(text.find("no comparison with one bigger GPU (RTX 4090)"), std::string::npos) << text;
   EXPECT_EQ(text.find("it replaces a bought device"), std::string::npos) << text;
 }
@@ -222,17 +224,17 @@ TEST(Cost, TheExampleOffersNoSmallDeviceForALargeOne) {
 TEST(Cost, RowsOfSeveralRunsSayWhich) {
   const CostRun again = study({exact(64, 1, 101), exact(64, 2, 200)}, "again");
   const CostReport report = summarise_cost({study({exact(64, 1, 100)}, "first"), again}, prices(kRented));
-  const CostTable table = cost_table(report, works_of(report).front());
-  EXPECT_EQ(table.head[2], "run");
+  const PageTable table = cost_table(report, works_of(report).front());
+  EXPECT_EQ(table.table.columns[2].title, "run");
   std::vector<std::string> runs;
-  for (const auto& row : table.rows) {
-    ASSERT_EQ(row.size(), table.head.size());
-    runs.push_back(row[2]);
+  for (const auto& row : table.table.rows) {
+    ASSERT_EQ(row.size(), table.table.columns.size());
+    runs.push_back(std::get<std::string>(row[2]));
   }
   std::sort(runs.begin(), runs.end());
   EXPECT_EQ(runs, (std::vector<std::string>{"again", "again", "first"}));
   const CostReport one = summarise_cost({again}, prices(kRented));
-  EXPECT_EQ(cost_table(one, works_of(one).front()).head[2], "samples/s [95 % CI]");
+  EXPECT_EQ(cost_table(one, works_of(one).front()).table.columns[2].title, "samples/s [95 % CI]");
 }
 
 TEST(Cost, AStudySaysTheSameBreakEven) {
@@ -246,8 +248,8 @@ TEST(Cost, AStudySaysTheSameBreakEven) {
   EXPECT_DOUBLE_EQ(study[0].low.value(), cost.low.value());
   EXPECT_EQ(break_even_text(study[0]), break_even_text(cost));
   EXPECT_NE(break_even_text(cost).find("(modelled: interpolated between "), std::string::npos) << break_even_text(cost);
-  EXPECT_NE(cost_text(report).find(break_even_text(cost)), std::string::npos);
-  std::string plain = study_markdown(*run.study);
+  EXPECT_NE(text_page(cost_page(report, "")).find(break_even_text(cost)), std::string::npos);
+  std::string plain = test::study_markdown(*run.study);
   std::erase(plain, '\\');
   EXPECT_NE(plain.find(break_even_text(cost)), std::string::npos) << plain;
 }
@@ -273,7 +275,8 @@ TEST(Cost, EnergyOfTheRecordsBecomesJoulePerSample) {
   for (Record& record : run.records) record.series.push_back({"energy", "J", {3.2}});
   const CostReport report = summarise_cost({run}, prices(kRented));
   EXPECT_NEAR(report.rows.at(0).joule_per_work.value(), 3.2 / (100 * 64), 1e-12);
-  EXPECT_NE(cost_text(summarise_cost({crossing()}, prices(kRented))).find("not measured"), std::string::npos);
+  EXPECT_NE(text_page(cost_page(summarise_cost({crossing()}, prices(kRented)), "")).find("not measured"),
+            std::string::npos);
 }
 
 TEST(Cost, SensorsHaveItemsAndBreakEvens) {
@@ -293,7 +296,7 @@ TEST(Cost, SensorsHaveItemsAndBreakEvens) {
   EXPECT_EQ(report.rows.size(), 6u);
   EXPECT_EQ(works_of(report).size(), 1u);
   EXPECT_EQ(report.rows[0].unit, "batches");
-  EXPECT_EQ(cost_table(report, works_of(report).front()).head[7], "J/batch");
+  EXPECT_EQ(cost_table(report, works_of(report).front()).table.columns[7].title, "J/batch");
   EXPECT_NEAR(break_even_of(report, "items", true).value.value(), 32, 0.1);
   EXPECT_NEAR(break_even_of(report, "items", false).value.value(), 16, 0.1);
 }
@@ -348,9 +351,9 @@ TEST(Cost, RefusesWhatCannotBeCompared) {
 
 TEST(Cost, TextMarkdownPageAndChartSayTheSame) {
   const CostReport report = summarise_cost({crossing()}, prices(kOwned));
-  const std::string text = cost_text(report), markdown = cost_markdown(report);
+  const std::string text = text_page(cost_page(report, "")), markdown = markdown_page(cost_page(report, ""));
   EXPECT_EQ(text.rfind(cost_verdict(report), 0), 0u);
-  EXPECT_EQ(markdown.rfind("**Several devices pay in 1, do not pay in 2 of 3", 0), 0u) << markdown;
+  EXPECT_NE(markdown.find("\n> Several devices pay in 1, do not pay in 2 of 3"), std::string::npos) << markdown;
   for (const std::string& shown : {text, markdown})
     for (const char* words : {"EUR/h", "p.toml", "edit them", "modelled", "never beyond them"})
       EXPECT_NE(shown.find(words), std::string::npos) << words << "\n" << shown;

@@ -6,12 +6,14 @@
 #include <string>
 
 #include "chart/line_chart.h"
+#include "measure/links/machine.h"
 #include "page_checks.h"
 #include "report/fabric/arena_page.h"
 #include "report/fabric/collectives.h"
 #include "report/fabric/collectives_page.h"
 #include "report/fabric/link_charts.h"
 #include "report/fabric/links_page.h"
+#include "report/page/text_page.h"
 
 namespace amdahl {
 namespace {
@@ -83,7 +85,7 @@ std::vector<Record> link_records(MachineSpec& machine) {
 TEST(LinksPage, CellsAreWhatRecordsHold) {
   MachineSpec machine = machine_of(kDevices);
   const std::vector<Record> records = link_records(machine);
-  const Page page = links_page(records, machine, 0);
+  const Page page = links_page(records, machine, slow_links(machine, 0), 0);
   expect_sound(page);
   const Chart* pairs = find_chart(page, "pair-bandwidth");
   ASSERT_TRUE(pairs);
@@ -105,17 +107,18 @@ TEST(LinksPage, SlowWaysAreOutlinedAndSaid) {
     if (std::get<std::string>(record.axes["source"]) == "gpu 2" &&
         std::get<std::string>(record.axes["destination"]) == "gpu 0" && record.series[0].name == "bandwidth")
       record.series[0].samples = {100, 100, 100};
-  const Page page = links_page(records, machine, 0);
+  const Page page = links_page(records, machine, slow_links(machine, 0), 0);
   EXPECT_EQ(rows_with(*find_chart(page, "pair-bandwidth"), "judgement", "below the expected bandwidth"), 1u);
   EXPECT_NE(page.verdict.find("1 of 6 pairs"), std::string::npos) << page.verdict;
   EXPECT_NE(page.verdict.find("gpu 2 → gpu 0"), std::string::npos) << page.verdict;
-  const Page asked = links_page(records, machine, 1000);  // what was asked for is more than any link has
+  const Page asked =
+      links_page(records, machine, slow_links(machine, 1000), 1000);  // what was asked for is more than any link has
   EXPECT_EQ(rows_with(*find_chart(asked, "pair-bandwidth"), "judgement", "below the expected bandwidth"), 6u);
 }
 
 TEST(LinksPage, FittedCurvesAreModelled) {
   MachineSpec machine = machine_of(kDevices);
-  const Page page = links_page(link_records(machine), machine, 0);
+  const Page page = links_page(link_records(machine), machine, {}, 0);
   const Chart* sweep = find_chart(page, "device-to-device-sweep");
   ASSERT_TRUE(sweep);
   EXPECT_EQ(rows_with(*sweep, "origin", "measured"), 12u);
@@ -135,7 +138,7 @@ TEST(LinksPage, FailedAndCorruptOnesAreNotesAndNoNumbers) {
   corrupt.axes["way"] = std::string("kernel");
   corrupt.status = {Status::Kind::failed, "8 bytes differ"};
   records.push_back(corrupt);
-  const Page page = links_page(records, machine, 0);
+  const Page page = links_page(records, machine, slow_links(machine, 0), 0);
   expect_sound(page);
   EXPECT_TRUE(has_note(page, "out of memory"));
   EXPECT_TRUE(has_note(page, "8 bytes differ"));
@@ -144,7 +147,7 @@ TEST(LinksPage, FailedAndCorruptOnesAreNotesAndNoNumbers) {
 }
 
 TEST(LinksPage, NothingMeasuredDrawsNothing) {
-  const Page page = links_page({}, machine_of(2), 0);
+  const Page page = links_page({}, machine_of(2), {}, 0);
   for (const PageSection& section : page.sections) EXPECT_TRUE(section.charts.empty()) << section.title;
   EXPECT_FALSE(host_chart({}).has_value());
 }
@@ -205,15 +208,14 @@ TEST(CollectivesPage, ColumnsNameTheLoopTheyAreFrom) {
   for (const PageSection& section : page.sections)
     if (!section.tables.empty()) table = &section.tables.front();
   ASSERT_TRUE(table);
-  EXPECT_NE(table->caption.find("second loop with an event after every call"), std::string::npos) << table->caption;
+  EXPECT_EQ(table->caption.rfind("all_reduce, f32, sum over ", 0), 0u) << table->caption;
   std::set<std::string> titles;
   for (const TableColumn& column : table->table.columns) titles.insert(column.title);
-  for (const char* title : {"Time, back to back (us)", "Single call p50 (us)", "Single call p99 (us)"})
+  for (const char* title : {"Time (us)", "p50 (us)", "p99 (us)", "n (single calls)"})
     EXPECT_TRUE(titles.contains(title)) << title;
-  const std::string text = collectives_text(records);
-  EXPECT_NE(text.find("single calls of a second loop"), std::string::npos) << text;
-  EXPECT_NE(text.find("are no percentiles of time"), std::string::npos) << text;
-  EXPECT_TRUE(collectives_text({}).empty());
+  const std::string text = text_page(page);
+  EXPECT_NE(text.find("second loop with an event after every call"), std::string::npos) << text;
+  EXPECT_NE(text.find("no percentiles of the time"), std::string::npos) << text;
 }
 
 TEST(CollectivesPage, ManyLinesBecomePanels) {

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
-#include "report/study/markdown.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
-#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -103,34 +102,29 @@ TEST(OneDevice, LaunchShareIsReadFromTheAccountOrAbsent) {
   test::add_cell(records, {.account = false});
   const StudySummary without = summarise_study(records);
   EXPECT_FALSE(without.one_device->rows.front().launch_share);
-  EXPECT_NE(study_text(without, true).find("  -"), std::string::npos);
+  EXPECT_EQ(test::study_text(without).find("Launching"), std::string::npos) << "a column without any value";
 }
 
 TEST(OneDevice, TextSaysWhatABuyerAsks) {
   const StudySummary summary = summarise_study(one_gpu());
-  const std::string text = study_text(summary, true);
+  const std::string text = test::study_text(summary);
   for (const char* words :
        {"One GPU: up to 1,7", "medium at global batch 1,024 (graph, tf32)",
         "A second GPU cannot pay at global batch 16, whatever the link; with one, at most 1.5",
-        "2 GPUs at most (modelled)", "What this GPU still gives away", "best batch (eager, fp32): 1,024 with",
+        "Speedup of two, at most (modelled) [95 % CI]", "What this GPU still gives away",
+        "best batch (eager, fp32): 1,024 with",
         "global batch 16: a second GPU cannot pay at this batch, whatever the link (speedup at most 1.0", "2.5 GB",
-        "82 %", "15 %", "`advise evidence=RUN devices=2,4 link=nvlink4`"})
+        "Utilisation (%): 82.00", "Launching (% of the step): 15.00", "`advise evidence=RUN devices=2,4 link=nvlink4`"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " is not in:\n" << text;
   EXPECT_EQ(text.find("Nothing to decide"), std::string::npos);
 }
 
 TEST(OneDevice, ABoundSaysWhichConfigurationsItIsOf) {
   const StudySummary summary = summarise_study(one_gpu());
-  const TextTable table = one_device_tables(summary, Charset::ascii).front();
-  ASSERT_EQ(table.rows.front().back(), "bound is of (B / B/2)");
-  std::vector<std::string> large;
-  for (const auto& row : table.rows)
-    if (row[1] == "1,024") large = row;
-  ASSERT_FALSE(large.empty());
-  EXPECT_EQ(large[2], "eager, fp32") << "what the row's own figures are of";
-  EXPECT_EQ(large.back(), "graph, tf32 / graph, fp32");
   const PageTable page = one_device_section(summary).tables.front();
   EXPECT_NE(page.caption.find("of the fastest configuration"), std::string::npos) << page.caption;
+  EXPECT_NE(page.common.find("Configuration: eager, fp32"), std::string::npos) << "what the rows' own figures are of";
+  EXPECT_EQ(page.table.columns.back().title, "Configuration of the bound, B / B/2");
   EXPECT_EQ(std::get<std::string>(page.table.rows.back().back()), "graph, tf32 / graph, fp32");
   EXPECT_NE(one_device_headline(summary).find("of graph, tf32 / graph, fp32"), std::string::npos);
 }
@@ -141,16 +135,15 @@ TEST(OneDevice, ABoundAboveTwoIsExplained) {
   for (const auto& [batch, us] : {std::pair{64, 100.0}, {128, 203.0}, {256, 400.0}})
     test::add_cell(records, {.global_batch = batch, .step_us = us, .noise = 0.001});
   const StudySummary summary = summarise_study(records);
-  const std::string text = study_text(summary, true);
+  const std::string text = test::study_text(summary);
   for (const char* words :
-       {"], above 2", "global batch 128: T1(128) / T1(64) = 2.03x [2.0",
-        "is above 2: the step of one GPU is less efficient",
+       {"global batch 128: T1(128) / T1(64) = 2.03x [2.0", "is above 2: the step of one GPU is less efficient",
         "One GPU with 128 as two accumulated halves (`accumulate=2`) takes at most about 2 x T1(64) = 200 us",
         "instead of 203 us"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " is not in:\n" << text;
   EXPECT_EQ(text.find("T1(256) / T1(128) ="), std::string::npos) << "1.97x is below 2\n" << text;
-  EXPECT_NE(study_markdown(summary).find("two accumulated halves"), std::string::npos);
-  EXPECT_EQ(study_text(summarise_study(one_gpu()), true).find("above 2"), std::string::npos);
+  EXPECT_NE(test::study_markdown(summary).find("two accumulated halves"), std::string::npos);
+  EXPECT_EQ(test::study_text(summarise_study(one_gpu())).find("above 2"), std::string::npos);
 }
 
 TEST(OneDevice, VirtualDevicesAreNeverCalledGpus) {
@@ -159,34 +152,36 @@ TEST(OneDevice, VirtualDevicesAreNeverCalledGpus) {
     test::add_cell(records, {.global_batch = batch, .step_us = 400, .device_kind = "cpu-virtual", .noise = 0.004});
   const StudySummary summary = summarise_study(records);
   const std::string said = one_device_headline(summary) + one_device_sentences(summary).front() +
-                           one_device_tables(summary, Charset::ascii).front().title;
+                           one_device_section(summary).tables.front().caption;
   EXPECT_EQ(said.find("GPU"), std::string::npos) << said;
   EXPECT_NE(said.find("second virtual device cannot pay"), std::string::npos) << said;
-  EXPECT_NE(study_text(summary, true).find("virtual devices have neither CUDA graphs"), std::string::npos);
+  EXPECT_NE(test::study_text(summary).find("virtual devices have neither CUDA graphs"), std::string::npos);
 }
 
 TEST(OneDevice, IsInMarkdownPageAndJson) {
   const std::vector<Record> records = one_gpu();
   const StudySummary summary = summarise_study(records);
-  const std::string markdown = study_markdown(summary);
-  EXPECT_NE(markdown.find("## One GPU, by batch size"), std::string::npos) << markdown;
+  const std::string markdown = test::study_markdown(summary);
+  EXPECT_NE(markdown.find("Every batch size on one GPU"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("cannot pay at this batch, whatever the link"), std::string::npos);
   const Page page = study_page(summary, records);
   EXPECT_EQ(page.verdict, summary.conclusion);
   ASSERT_FALSE(page.sections.empty());
-  EXPECT_EQ(page.sections.front().anchor, "one-device");
-  EXPECT_EQ(page.sections.front().tables.size(), 2u);
+  const auto section = std::find_if(page.sections.begin(), page.sections.end(),
+                                    [](const PageSection& each) { return each.anchor == "one-device"; });
+  ASSERT_NE(section, page.sections.end());
+  EXPECT_EQ(section->tables.size(), 2u);
   EXPECT_EQ(page.title.find("several"), std::string::npos) << page.title;
   const StudySummary again = summary_from_json(summary_to_json(summary), "test");
   ASSERT_TRUE(again.one_device);
   EXPECT_EQ(summary_to_json(again), summary_to_json(summary));
-  EXPECT_EQ(study_text(again, true), study_text(summary, true));
+  EXPECT_EQ(test::study_text(again), test::study_text(summary));
 }
 
 TEST(OneDevice, IsNotSaidOfAStudyOfSeveralDevices) {
   const StudySummary summary = summarise_study(test::sample_study());
   EXPECT_FALSE(summary.one_device);
-  EXPECT_EQ(study_text(summary, true).find("still gives away"), std::string::npos);
+  EXPECT_EQ(test::study_text(summary).find("still gives away"), std::string::npos);
 }
 
 }  // namespace

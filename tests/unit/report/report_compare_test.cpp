@@ -1,9 +1,10 @@
 #include "report/compare/compare.h"
-#include "report/compare/text.h"
+#include "report/compare/page.h"
 
 #include <gtest/gtest.h>
 
 #include "report/common/process_spread.h"
+#include "report/page/text_page.h"
 #include "report_records.h"
 #include "spec/json.h"
 
@@ -38,12 +39,12 @@ TEST(ReportCompare, SaysWhoIsFasterAndByHowMuch) {
   EXPECT_NEAR(c.cells[0].test.ratio, 1.78, 0.02);
   EXPECT_EQ(c.cells[0].test.verdict, Verdict::faster);
   EXPECT_EQ(c.unit, "us");
-  const std::string text = comparison_text({{c}});
+  const std::string text = text_page(compare_page({{c}}, ""));
   EXPECT_NE(text.find("A (baseline) is new\nB is old\n"), std::string::npos) << text;
   EXPECT_NE(text.find("0.56x [0.5"), std::string::npos) << text;  // the speed of old over new, 1 / 1.78
-  EXPECT_NE(text.find("5x10+5x10  < 0.0001   SLOWER"), std::string::npos) << text;
+  EXPECT_NE(text.find("5x10+5x10  < 0.0001  SLOWER"), std::string::npos) << text;
   EXPECT_EQ(text.rfind("B against A: slower in 1 of 1 cell (median speed 0.56", 0), 0u) << text;
-  const std::string turned = comparison_text({{compare_runs(b, a, {})}});
+  const std::string turned = text_page(compare_page({{compare_runs(b, a, {})}}, ""));
   EXPECT_NE(turned.find("1.78x [1.7"), std::string::npos) << turned;
   EXPECT_NE(turned.find("FASTER"), std::string::npos) << turned;
   EXPECT_NE(comparison_to_json({{c}}, "").find("\"verdict\": \"FASTER\""), std::string::npos);
@@ -56,7 +57,7 @@ TEST(ReportCompare, OneProcessPerSideIsNotJudged) {
   const RunComparison c = compare_runs(one(1, 1000), one(2, 1780));
   EXPECT_EQ(c.cells.at(0).test.verdict, Verdict::unclear);
   EXPECT_EQ(c.cells[0].test.level, TestLevel::none);
-  const std::string text = comparison_text({{c}});
+  const std::string text = text_page(compare_page({{c}}, ""));
   EXPECT_NE(text.find("UNCLEAR (one process per side)"), std::string::npos) << text;
   EXPECT_NE(text.find("`processes=5`"), std::string::npos) << text;
   // The same processes measured both: runs in turns are judged as a study judges them.

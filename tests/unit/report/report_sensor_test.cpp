@@ -1,7 +1,9 @@
 // Tables of the sensor benchmark: what is a gain and against what, and what is said of errors.
-#include "report/sensor/text.h"
+#include "report/sensor/page.h"
 
 #include <gtest/gtest.h>
+
+#include "report/page/text_page.h"
 
 namespace amdahl {
 namespace {
@@ -36,10 +38,10 @@ Record cloud_record(int64_t devices, int64_t items, std::vector<double> time_us)
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SensorText, StrongScalingComparesTheSameWork) {
-  const std::string text = sensor_text({cloud_record(1, 1000, {100, 100}), cloud_record(4, 1000, {40, 40})});
+  const std::string text = text_page(sensor_page({cloud_record(1, 1000, {100, 100}), cloud_record(4, 1000, {40, 40})}));
   EXPECT_TRUE(says(text, "voxelize, mode data, strong scaling, f32, hot, graph")) << text;
-  EXPECT_TRUE(says(text, "2.50x [2.50, 2.50]")) << text;
-  EXPECT_TRUE(says(text, "62 %")) << text;
+  EXPECT_TRUE(says(text, "2.500 [2.500, 2.500]")) << text;
+  EXPECT_TRUE(says(text, "62.50")) << text;
   EXPECT_TRUE(says(text, "collective")) << text;
   EXPECT_FALSE(says(text, "virtual")) << text;
 }
@@ -47,18 +49,19 @@ TEST(SensorText, StrongScalingComparesTheSameWork) {
 TEST(SensorText, WeakScalingComparesTheSameWorkOfADevice) {
   std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 2000, {125, 125})};
   for (Record& record : records) record.axes["scaling"] = std::string("weak");
-  const std::string text = sensor_text(records);
-  EXPECT_TRUE(says(text, "1.60x [1.60, 1.60]")) << text;  // twice the points in 1.25 of the time
-  EXPECT_TRUE(says(text, "80 %")) << text;
+  const std::string text = text_page(sensor_page(records));
+  EXPECT_TRUE(says(text, "1.600 [1.600, 1.600]")) << text;  // twice the points in 1.25 of the time
+  EXPECT_TRUE(says(text, "80.00")) << text;
 }
 
 TEST(SensorText, OtherWorkIsNoBaseline) {
   for (const char* axis : {"voxel_mode", "dtype", "cache", "workload"}) {
     std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 1000, {50, 50})};
     records.front().axes[axis] = std::string("another");
-    EXPECT_FALSE(says(sensor_text(records), "2.00x")) << axis;
+    EXPECT_FALSE(says(text_page(sensor_page(records)), "2.000 [")) << axis;
   }
-  EXPECT_FALSE(says(sensor_text({cloud_record(1, 1000, {100, 100}), cloud_record(2, 500, {50, 50})}), "2.00x"));
+  EXPECT_FALSE(
+      says(text_page(sensor_page({cloud_record(1, 1000, {100, 100}), cloud_record(2, 500, {50, 50})})), "2.000 ["));
 }
 
 TEST(SensorText, SaysWhatFailedAndWhatTheCardDid) {
@@ -67,8 +70,8 @@ TEST(SensorText, SaysWhatFailedAndWhatTheCardDid) {
   record.series.push_back({"sm_clock_before", "MHz", {1980, 1980}});
   record.series.push_back({"sm_clock", "MHz", {1980, 1700}});
   record.series.push_back({"throttle_reasons", "bits", {0x1, 0x4}});
-  const std::string text = sensor_text({record});
-  EXPECT_TRUE(says(text, "FAILED: voxelize, p1000 8x8x8, count, 2 devices: device 1: voxel 7 is 3 and must be 4"));
+  const std::string text = text_page(sensor_page({record}));
+  EXPECT_TRUE(says(text, "FAILED voxelize p1000 8x8x8, data, count, 2 devices: device 1: voxel 7 is 3 and must be 4"));
   EXPECT_TRUE(says(text, "the SM clock of device 1 moved from 1980 to 1700 MHz")) << text;
   EXPECT_TRUE(says(text, "device 1 was throttled")) << text;
   EXPECT_FALSE(says(text, "device 0")) << text;
@@ -78,13 +81,16 @@ TEST(SensorText, ARecordWithoutTimesHasARow) {
   Record record = cloud_record(1, 1000, {100, 100});
   record.series.clear();
   record.status = {Status::Kind::failed, "out of memory"};
-  EXPECT_TRUE(says(sensor_text({record}), "n/a")) << sensor_text({record});
+  const std::string text = text_page(sensor_page({record}));
+  EXPECT_TRUE(says(text, "\np1000 8x8x8")) << text;
+  EXPECT_TRUE(says(text, ": out of memory")) << text;
 }
 
 TEST(SensorText, VirtualDevicesAreNamed) {
   Record record = cloud_record(1, 1000, {100, 100});
   record.provenance.device_kind = "cpu-virtual";
-  EXPECT_TRUE(sensor_text({record}).starts_with("Measured on CPU virtual devices, not GPUs."));
+  EXPECT_TRUE(text_page(sensor_page({record})).find("\nMeasured on CPU virtual devices, not GPUs.\n") !=
+              std::string::npos);
 }
 
 }  // namespace

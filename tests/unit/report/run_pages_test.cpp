@@ -13,9 +13,9 @@
 #include "page_checks.h"
 #include "report/fabric/doctor_page.h"
 #include "report/page/page_parts.h"
+#include "report/page/text_page.h"
 #include "report/sensor/charts.h"
 #include "report/sensor/page.h"
-#include "report/sensor/text.h"
 #include "report/study/training_page.h"
 #include "sensor_records.h"
 #include "spec/doctor_file.h"
@@ -58,7 +58,8 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
   ASSERT_EQ(crossovers.size(), 1u);
   EXPECT_EQ(crossovers[0].items, 64);
   EXPECT_EQ(crossovers[0].devices, 2);
-  EXPECT_EQ(crossover_text(records), "crossover: fuse: 2 GPUs are ahead of one from 64 rows on, not at 4\n");
+  EXPECT_EQ(crossover_lines(records),
+            std::vector<std::string>{"crossover: fuse: 2 GPUs are ahead of one from 64 rows on, not at 4"});
   const Page page = sensor_page(records);
   expect_sound(page);
   const Chart* sizes = find_chart(page, "fuse-rate-against-batch");
@@ -71,10 +72,10 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
       for (double& sample : series.samples) sample *= 10;
   EXPECT_TRUE(sensor_crossovers(ahead_once).empty());
   EXPECT_EQ(
-      crossover_text(ahead_once),
-      "crossover: fuse: none, 2 GPUs are at no size faster than one there and at every larger one, between 4 and 1,024 "
-      "rows\n");
-  EXPECT_EQ(crossover_text({records[0], records[1]}), "") << "one size has none";
+      crossover_lines(ahead_once),
+      std::vector<std::string>{"crossover: fuse: none, 2 GPUs are at no size faster than one there and at every larger "
+                               "one, between 4 and 1,024 rows"});
+  EXPECT_TRUE(crossover_lines({records[0], records[1]}).empty()) << "one size has none";
 }
 
 TEST(SensorPage, WhatFewSizesDoNotTellIsNotSaid) {
@@ -85,11 +86,12 @@ TEST(SensorPage, WhatFewSizesDoNotTellIsNotSaid) {
   EXPECT_NE(verdict(one_size).find("Several devices are faster at 1,024 rows, the only size measured."),
             std::string::npos)
       << verdict(one_size);
-  EXPECT_EQ(crossover_text(one_size), "");
+  EXPECT_TRUE(crossover_lines(one_size).empty());
   EXPECT_NE(verdict(last_size).find("faster at 1,024 rows, the largest size measured, not at 4."), std::string::npos)
       << verdict(last_size);
-  EXPECT_EQ(crossover_text(last_size),
-            "crossover: fuse: 2 GPUs are ahead of one at 1,024 rows, the largest size measured, not at 4\n");
+  EXPECT_EQ(crossover_lines(last_size),
+            std::vector<std::string>{
+                "crossover: fuse: 2 GPUs are ahead of one at 1,024 rows, the largest size measured, not at 4"});
   EXPECT_NE(verdict(both_ahead).find("faster at every size measured, 64 to 1,024 rows."), std::string::npos)
       << verdict(both_ahead);
 }
@@ -146,7 +148,7 @@ TEST(SensorPage, LimitedDevicesAreNoWholeGpus) {
   EXPECT_EQ(page.verdict.find("2 GPUs"), std::string::npos) << page.verdict;
   EXPECT_EQ(page.subject.where, both);
   for (const Chart& chart : divided_work_charts(records)) EXPECT_EQ(chart.origin, Origin::emulated);
-  const std::string text = sensor_text(records);
+  const std::string text = text_page(sensor_page(records));
   EXPECT_NE(text.find("fuse, mode hetero, " + both + ", f32, graph, EMULATED"), std::string::npos) << text;
 }
 
@@ -235,7 +237,7 @@ TEST(DoctorPage, FindingsInWords) {
   ASSERT_EQ(findings.tables.size(), 1u);
   EXPECT_EQ(findings.tables[0].table.rows.size(), 2u);
   EXPECT_EQ(std::get<std::string>(findings.tables[0].table.rows[0][0]), "fault: must be fixed");
-  EXPECT_EQ(findings.paragraphs, std::vector<std::string>{"Passed: hot-card."});
+  EXPECT_EQ(findings.paragraphs, (std::vector<std::string>{"node-1, 2 x NVIDIA X", "passed: hot-card"}));
   EXPECT_TRUE(has_note(page, "skipped: IOMMU"));
   EXPECT_NE(doctor_page(doctor_outcome(), false).verdict.find("not stored"), std::string::npos);
 }

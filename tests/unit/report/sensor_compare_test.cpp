@@ -7,7 +7,9 @@
 #include <sstream>
 
 #include "report/compare/fabric.h"
-#include "report/compare/text.h"
+#include "report/compare/page.h"
+#include "report/page/markdown_page.h"
+#include "report/page/text_page.h"
 #include "report/sensor/cost.h"
 #include "sensor_records.h"
 #include "spec/json.h"
@@ -163,7 +165,7 @@ TEST(SensorCompare, WorkForThePriceIsOfAbsoluteThroughput) {
   EXPECT_DOUBLE_EQ(of(kA100, 2).cost->work_per_price, 20'000.0 * 3600 / 5);
   EXPECT_GT(of(kH100, 2).cost->work_per_price, of(kA100, 2).cost->work_per_price);
   EXPECT_EQ(c.workloads[0].rows[*c.workloads[0].cheapest].devices.front(), kH100);
-  for (const std::string& text : {sensor_compare_text(c), sensor_comparison_to_json(c)})
+  for (const std::string& text : {text_page(sensor_compare_page(c)), sensor_comparison_to_json(c)})
     for (const char* wrong : {"0.254", "0.34", "0.24 ", "0.36"}) EXPECT_EQ(text.find(wrong), std::string::npos) << text;
 }
 
@@ -196,7 +198,7 @@ TEST(SensorCompare, AMissingPriceIsAbsentAndNamed) {
   EXPECT_TRUE(row(c, 0).cost && row(c, 2).cost);
   EXPECT_FALSE(row(c, 1).cost || row(c, 3).cost);
   EXPECT_TRUE(has(c.notes, kA100));
-  EXPECT_NE(sensor_compare_text(c).find("note: p.toml has no price of 'NVIDIA A100"), std::string::npos);
+  EXPECT_NE(text_page(sensor_compare_page(c)).find("\np.toml has no price of 'NVIDIA A100"), std::string::npos);
 
   SensorSides sides = sides_of({{}}, {two(60)});
   sides.multi[0].records[0].provenance.facts.erase("device.1");  // half a price would be too low
@@ -283,7 +285,7 @@ TEST(SensorCompare, VirtualDevicesAreAlikeAndNeverGpus) {
   const SensorComparison c = compare_sensors(sides_of({one}, {pair}), options);
   EXPECT_FALSE(row(c, 1).efficiency_by_sum);
   EXPECT_DOUBLE_EQ(row(c, 1).cost->hourly_price, 0.2);
-  std::string text = sensor_compare_text(c);
+  std::string text = text_page(sensor_compare_page(c));
   EXPECT_NE(text.find("2x CPU virtual device"), std::string::npos) << text;
   EXPECT_NE(text.find("several CPU virtual devices beneficial"), std::string::npos) << text;
   text.erase(text.find("not GPUs"), 8);
@@ -306,7 +308,7 @@ TEST(SensorCompare, LimitedDevicesAreNamedNeverPricedAndNoHeadline) {
   EXPECT_TRUE(workload.rows[1].cost);
   EXPECT_EQ(workload.fastest, 1u);
   EXPECT_EQ(workload.fastest_multi, 1u);
-  const std::string text = sensor_compare_text(c);
+  const std::string text = text_page(sensor_compare_page(c));
   EXPECT_NE(text.find("multi-GPU beneficial (emulated)"), std::string::npos) << text;
   EXPECT_TRUE(has(c.notes, "has no price: it is not measured"));
 }
@@ -357,7 +359,7 @@ TEST(SensorCompare, TwoRunsCellByCellOnAllAxes) {
     EXPECT_EQ(cell.test.verdict, Verdict::faster);
     EXPECT_EQ(cell.test.n_first, 5 * 20);
   }
-  EXPECT_NE(comparison_text({{c}}).find("time in us"), std::string::npos);
+  EXPECT_NE(text_page(compare_page({{c}}, "")).find("time in us"), std::string::npos);
   b.push_back(a.back());  // an axis that one side alone has
   const RunComparison fuse_alone = compare_fabric({a.back()}, b, {});
   EXPECT_EQ(fuse_alone.cells.size(), 1u);
@@ -390,9 +392,10 @@ TEST(SensorCompareGolden, TextAndMarkdown) {
   PriceTable prices = prices_of(3.5, 2.5);
   prices.as_of = "2026-01-02";
   const SensorComparison c = compare_sensors(sides, {prices, false, {}});
-  const std::string text = sensor_compare_text(c);
+  const std::string text = text_page(sensor_compare_page(c));
   expect_golden(text, "sensor_compare.txt", "tests/unit/report/golden/sensor_compare.txt");
-  expect_golden(sensor_compare_markdown(c), "sensor_compare.md", "tests/unit/report/golden/sensor_compare.md");
+  expect_golden(markdown_page(sensor_compare_page(c)), "sensor_compare.md",
+                "tests/unit/report/golden/sensor_compare.md");
   for (const char letter : text) EXPECT_LT(static_cast<unsigned char>(letter), 0x80);
 }
 

@@ -5,13 +5,12 @@
 
 #include <vector>
 
-#include "report/study/markdown.h"
 #include "report/study/page.h"
 #include "report/study/serial_fraction.h"
 #include "report/study/summary.h"
-#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -96,8 +95,8 @@ TEST(SerialFractionOfAStudy, IsInTextMarkdownPageAndJson) {
   const std::vector<Record> records = counts({1, 2, 4});
   const StudySummary summary = summarise_study(records);
   const std::string words = "overhead that grows with the devices, such as communication";
-  EXPECT_NE(study_text(summary, true).find(words), std::string::npos) << study_text(summary, true);
-  EXPECT_NE(study_markdown(summary).find("## Serial fraction (Karp-Flatt, Amdahl)"), std::string::npos);
+  EXPECT_NE(test::study_text(summary).find(words), std::string::npos) << test::study_text(summary);
+  EXPECT_NE(test::study_markdown(summary).find("## Serial fraction (Karp-Flatt, Amdahl)"), std::string::npos);
   const Page page = study_page(summary, records);
   const auto section = std::find_if(page.sections.begin(), page.sections.end(),
                                     [](const PageSection& s) { return s.anchor == "serial-fraction"; });

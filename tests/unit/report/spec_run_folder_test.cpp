@@ -12,10 +12,10 @@
 #include <functional>
 #include <regex>
 
-#include "report/study/markdown.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "spec/json.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -290,7 +290,7 @@ TEST(SpecSampleRun, IsWrittenForTheSchemaTest) {
   for (const Record& record : records) folder.append(record);
   const StudySummary summary = summarise_study(records);
   folder.write_text("summary.json", summary_to_json(summary));
-  folder.write_text("report.md", study_markdown(summary));
+  folder.write_text("report.md", test::study_markdown(summary));
   folder.write_text("model.json", model_to_json(find_model_preset("medium")));
   EXPECT_EQ(summary_to_json(summarise_study(read_records(path))), summary_to_json(summary));
 }

@@ -11,11 +11,10 @@
 #include "base/record_values.h"
 #include "errors.h"
 #include "report/common/words.h"
-#include "report/study/markdown.h"
 #include "report/study/summary.h"
-#include "report/study/text.h"
 #include "report_records.h"
 #include "spec/json.h"
+#include "study_texts.h"
 
 namespace amdahl {
 namespace {
@@ -202,10 +201,11 @@ TEST(StudyTextProperties, EveryComparisonIsALineWithItsNumbers) {
     const std::vector<Record> records = random_study(random);
     if (records.empty()) continue;
     const StudySummary summary = summarise_study(records);
-    for (const std::string& text : {study_text(summary, true), study_text(summary, false)}) {
+    for (const std::string& text : {test::study_text(summary), test::study_text(summary, {0, Charset::utf8})}) {
       std::map<std::string, size_t> expected;
       for (const StudyComparison& c : summary.comparisons)
-        ++expected[fmt::format("{:.2f}x [{:.2f}, {:.2f}]", c.test.ratio, c.test.ci->low, c.test.ci->high)];
+        ++expected[fmt::format("{} [{}, {}]", format_number(c.test.ratio, 4), format_number(c.test.ci->low, 4),
+                               format_number(c.test.ci->high, 4))];
       for (const auto& [speedup, count] : expected) EXPECT_GE(times_in(text, speedup), count) << speedup;
       for (const char* nonsense : {"nan", "inf ", "-0.00", "e+", "`"}) EXPECT_EQ(times_in(text, nonsense), 0u) << text;
       for (const std::string& model : {std::string("medium"), std::string("large")}) {
@@ -224,7 +224,7 @@ TEST(StudyTextProperties, NamesFromRecordsAreNoControlCharactersAndNoMarkup) {
   const std::string evil = "mo\x1b[31mdel|`<script>\n# x";
   for (Record& record : records) record.axes["model"] = evil;
   const StudySummary summary = summarise_study(records);
-  const std::string text = study_text(summary, true), markdown = study_markdown(summary);
+  const std::string text = test::study_text(summary), markdown = test::study_markdown(summary);
   for (const std::string& shown : {text, markdown}) {
     EXPECT_EQ(shown.find('\x1b'), std::string::npos);
     EXPECT_EQ(shown.find("\n# x"), std::string::npos) << "a line of its own";

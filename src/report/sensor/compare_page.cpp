@@ -1,4 +1,4 @@
-// The tables of a comparison of sensor runs, for a terminal and as Markdown.
+// The page of a comparison of sensor runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,15 +7,13 @@
 #include "amdahl/units.h"
 #include "base/limited_devices.h"
 #include "chart/document.h"
-#include "report/common/aligned_table.h"
 #include "report/common/words.h"
+#include "report/page/page_parts.h"
 #include "report/sensor/compare.h"
 #include "report/sensor/results.h"
 
 namespace amdahl {
 namespace {
-
-using Table = std::vector<std::vector<std::string>>;
 
 constexpr const char* kAbsent = "-";
 
@@ -136,13 +134,6 @@ std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
   return cells;
 }
 
-Table table_of(const WorkloadComparison& workload, const std::string& currency) {
-  const CostColumns columns = cost_columns(workload);
-  Table table{header(workload, currency, columns)};
-  for (const SensorRow& row : workload.rows) table.push_back(cells_of(row, columns));
-  return table;
-}
-
 /// The recommendations, as lines without a line end.
 std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
@@ -168,7 +159,6 @@ bool on_virtual_devices(const SensorComparison& comparison) {
 /// Text that applies to all tables, as lines without a line end.
 std::vector<std::string> preface(const SensorComparison& comparison) {
   std::vector<std::string> lines;
-  if (on_virtual_devices(comparison)) lines.emplace_back("Measured on CPU virtual devices, not GPUs.");
   lines.emplace_back(
       "Speedup is over the best result on one device; efficiency is throughput over the sum of what the same devices "
       "do "
@@ -179,45 +169,26 @@ std::vector<std::string> preface(const SensorComparison& comparison) {
   return lines;
 }
 
-std::string markdown_table(const Table& table) {
-  std::string text;
-  for (size_t i = 0; i < table.size(); ++i) {
-    for (const std::string& cell : table[i]) text += "| " + escape_markdown(cell) + " ";
-    text += "|\n";
-    if (i > 0) continue;
-    for (size_t column = 0; column < table[0].size(); ++column) text += column < 2 ? "|---" : "|---:";
-    text += "|\n";
-  }
-  return text;
-}
-
 }  // namespace
 
-std::string sensor_compare_text(const SensorComparison& comparison) {
-  std::string text;
-  for (const std::string& line : preface(comparison)) text += line + "\n";
+Page sensor_compare_page(const SensorComparison& comparison) {
+  Page page;
+  page.title = "Preprocessing on one device and on several";
+  if (on_virtual_devices(comparison)) page.qualifier = "measured on CPU virtual devices, not GPUs";
+  page.facts = preface(comparison);
   const std::string currency = printable(comparison.currency, 10);
   for (const WorkloadComparison& workload : comparison.workloads) {
-    text += fmt::format("\n{}\n{}", format_workload(workload.axes), aligned_table(table_of(workload, currency)));
-    for (const std::string& line : conclusions(workload, currency)) text += line + "\n";
+    const CostColumns columns = cost_columns(workload);
+    std::vector<std::vector<std::string>> rows;
+    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns));
+    page.sections.push_back({fmt::format("workload-{}", page.sections.size() + 1),
+                             format_workload(workload.axes),
+                             conclusions(workload, currency),
+                             {},
+                             {table_of_texts("", header(workload, currency, columns), rows)}});
   }
-  if (!comparison.notes.empty()) text += "\n";
-  for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
-  return text;
-}
-
-std::string sensor_compare_markdown(const SensorComparison& comparison) {
-  std::string text = "# Preprocessing on one device and on several\n";
-  for (const std::string& line : preface(comparison)) text += "\n" + escape_markdown(line) + "\n";
-  const std::string currency = printable(comparison.currency, 10);
-  for (const WorkloadComparison& workload : comparison.workloads) {
-    text += fmt::format("\n## {}\n\n{}\n", escape_markdown(format_workload(workload.axes)),
-                        markdown_table(table_of(workload, currency)));
-    for (const std::string& line : conclusions(workload, currency)) text += "- " + escape_markdown(line) + "\n";
-  }
-  if (!comparison.notes.empty()) text += "\n## Notes\n\n";
-  for (const std::string& note : comparison.notes) text += "- " + escape_markdown(note) + "\n";
-  return text;
+  page.notes = comparison.notes;
+  return page;
 }
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-// Sentences and tables of a comparison, shared by terminal, Markdown and page.
+// Sentences and tables of a comparison.
 #pragma once
 
 #include <string>
@@ -19,14 +19,10 @@ struct ComparisonTable {
 
 /// "B is slower than A in 2 of 2 cells (median speed 0.83x)." one sentence per candidate.
 std::string comparison_verdict(const RunsComparison& comparison);
-std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison, Charset charset);
+std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison);
 /// What was not compared, and other remarks for the caller.
 std::vector<std::string> comparison_remarks(const RunsComparison& comparison);
 /// "A" for the baseline, "B", "C", ... for the others; "AA" follows "Z".
 std::string run_letter(size_t index);
-
-/// The verdict, the letters of the runs, the tables, the remarks.
-std::string comparison_text(const RunsComparison& comparison);
-std::string comparison_markdown(const RunsComparison& comparison);
 
 }  // namespace amdahl

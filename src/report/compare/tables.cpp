@@ -1,4 +1,4 @@
-#include "report/compare/text.h"
+#include "report/compare/tables.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "amdahl/fields.h"
 #include "amdahl/units.h"
 #include "chart/document.h"
-#include "report/common/aligned_table.h"
 #include "stats/compare.h"
 #include "stats/percentile.h"
 
@@ -70,8 +69,8 @@ void sort_entries(std::vector<Entry>& entries, const std::vector<std::string>& c
   });
 }
 
-std::string value_text(const SampleSummary& value, Charset charset) {
-  if (value.n > 1) return format_plus_minus(value.mean, value.ci, charset);
+std::string value_text(const SampleSummary& value) {
+  if (value.n > 1) return format_plus_minus(value.mean, value.ci);
   return value.mean < 10 ? fmt::format("{:.3f}", value.mean) : fmt::format("{:.2f}", value.mean);
 }
 
@@ -94,7 +93,7 @@ std::string verdict_or_none(const PairTest& speed, Origin origin) {
   return verdict_text(speed) + emulated;
 }
 
-ComparisonTable table_of(std::vector<Entry> entries, bool several, Charset charset) {
+ComparisonTable table_of(std::vector<Entry> entries, bool several) {
   const auto [varying, fixed] = columns_of(entries);
   sort_entries(entries, varying);
   const CellComparison& any = *entries.front().cell;
@@ -113,8 +112,8 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several, Charset chars
     std::vector<std::string> row;
     for (const std::string& name : varying) row.push_back(axis_of(cell, name));
     if (several) row.push_back(run_letter(entry.run + 1));
-    row.push_back(value_text(cell.a, charset));
-    row.push_back(value_text(cell.b, charset));
+    row.push_back(value_text(cell.a));
+    row.push_back(value_text(cell.b));
     row.push_back(speed_text(speed));
     row.push_back(fmt::format("{}+{}", runs_text(cell.a), runs_text(cell.b)));
     row.push_back(speed.level != TestLevel::none ? format_p(speed.p_holm).substr(2) : "n/a");
@@ -156,13 +155,6 @@ std::string verdict_of(const RunComparison& run, const std::string& letter) {
   return fmt::format("{} against A: {} of {} {} ({}).", letter, fmt::join(parts, ", "), total, cells, median);
 }
 
-std::vector<std::string> who_is_who(const RunsComparison& comparison) {
-  std::vector<std::string> lines{fmt::format("A (baseline) is {}", comparison.against.front().name_a)};
-  for (size_t i = 0; i < comparison.against.size(); ++i)
-    lines.push_back(fmt::format("{} is {}", run_letter(i + 1), comparison.against[i].name_b));
-  return lines;
-}
-
 void add_unmatched(const std::vector<std::string>& cells, const std::string& name, std::vector<std::string>& lines) {
   for (size_t i = 0; i < std::min(cells.size(), kMostUnmatched); ++i)
     lines.push_back(fmt::format("only in {}: {}", name, printable(cells[i], 200)));
@@ -170,26 +162,6 @@ void add_unmatched(const std::vector<std::string>& cells, const std::string& nam
     lines.push_back(fmt::format("only in {}: {} more cells, {} lists them", name, cells.size() - kMostUnmatched,
                                 named_reference({{"json"}})));
 }
-
-/// The basis of the verdicts, one line per method used.
-std::string method_text(const RunsComparison& comparison) {
-  std::set<TestLevel> levels;
-  for (const RunComparison& run : comparison.against)
-    for (const CellComparison& cell : run.cells) levels.insert(cell.test.level);
-  std::string text;
-  if (levels.contains(TestLevel::processes))
-    text += "Verdicts are between processes: Welch's test on the medians of fresh processes.\n";
-  if (levels.contains(TestLevel::calibrated))
-    text += "Sides of one process are judged by the spread of processes in the machine file.\n";
-  if (levels.contains(TestLevel::none))
-    text += named(
-        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5` "
-        "(study) or `repeat=5` (collectives, links, sensor bench), or calibrate this machine once (amdahl "
-        "calibrate).\n");
-  return text;
-}
-
-constexpr const char* kVirtual = "Measured on CPU virtual devices, not GPUs.";
 
 }  // namespace
 
@@ -205,7 +177,7 @@ std::string comparison_verdict(const RunsComparison& comparison) {
   return fmt::format("{}", fmt::join(sentences, " "));
 }
 
-std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison, Charset charset) {
+std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison) {
   std::vector<std::pair<std::string, std::string>> order;  // kind and series, in order of appearance
   std::map<std::pair<std::string, std::string>, std::vector<Entry>> entries;
   for (size_t run = 0; run < comparison.against.size(); ++run)
@@ -215,7 +187,7 @@ std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison,
       entries[key].push_back({&cell, run});
     }
   std::vector<ComparisonTable> tables;
-  for (const auto& key : order) tables.push_back(table_of(entries[key], comparison.against.size() > 1, charset));
+  for (const auto& key : order) tables.push_back(table_of(entries[key], comparison.against.size() > 1));
   return tables;
 }
 
@@ -235,42 +207,6 @@ std::vector<std::string> comparison_remarks(const RunsComparison& comparison) {
     }
   }
   return lines;
-}
-
-std::string comparison_text(const RunsComparison& comparison) {
-  std::string text = comparison_verdict(comparison) + "\n";
-  if (comparison.against.front().device_kind == "cpu-virtual") text += fmt::format("{}\n", kVirtual);
-  for (const std::string& line : who_is_who(comparison)) text += line + "\n";
-  for (const ComparisonTable& table : comparison_tables(comparison, Charset::ascii)) {
-    std::vector<std::vector<std::string>> rows{table.head};
-    rows.insert(rows.end(), table.rows.begin(), table.rows.end());
-    text += fmt::format("\n{}\n{}", table.title, aligned_table(rows));
-  }
-  text += "\nAbove 1x, the run is faster than A.\n" + method_text(comparison);
-  for (const std::string& line : comparison_remarks(comparison)) text += line + "\n";
-  return text;
-}
-
-std::string comparison_markdown(const RunsComparison& comparison) {
-  std::string text = fmt::format("**{}**\n\n", escape_markdown(comparison_verdict(comparison)));
-  if (comparison.against.front().device_kind == "cpu-virtual") text += fmt::format("{}\n\n", kVirtual);
-  for (const std::string& line : who_is_who(comparison)) text += fmt::format("- {}\n", escape_markdown(line));
-  for (const ComparisonTable& table : comparison_tables(comparison, Charset::utf8)) {
-    text += fmt::format("\n{}\n\n|", escape_markdown(table.title));
-    for (const std::string& name : table.head) text += fmt::format(" {} |", escape_markdown(name));
-    text += "\n|";
-    for (size_t i = 0; i < table.head.size(); ++i) text += i + 1 < table.head.size() ? "---:|" : "---|";
-    for (const auto& row : table.rows) {
-      text += "\n|";
-      for (const std::string& value : row) text += fmt::format(" {} |", escape_markdown(value));
-    }
-    text += "\n";
-  }
-  text += "\nAbove 1x, the run is faster than A.\n\n" + escape_markdown(method_text(comparison)) + "\n";
-  const std::vector<std::string> remarks = comparison_remarks(comparison);
-  if (!remarks.empty()) text += "\n";
-  for (const std::string& line : remarks) text += fmt::format("- {}\n", escape_markdown(line));
-  return text;
 }
 
 }  // namespace amdahl
