@@ -238,10 +238,4 @@ json interval_json(const Interval& interval) {
   return {{"low", finite(interval.low, "an interval")}, {"high", finite(interval.high, "an interval")}};
 }
 
-std::optional<Interval> read_interval(const Fields& fields, const char* name) {
-  if (!fields.has(name)) return std::nullopt;
-  const Fields inner = fields.object(name);
-  return Interval{inner.number("low"), inner.number("high")};
-}
-
 }  // namespace amdahl

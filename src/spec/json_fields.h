@@ -91,6 +91,5 @@ CellKey read_key(const Fields& fields);
 nlohmann::json sample_summary_json(const SampleSummary& summary);
 nlohmann::json pair_test_json(const PairTest& test);
 nlohmann::json interval_json(const Interval& interval);
-std::optional<Interval> read_interval(const Fields& fields, const char* name);
 
 }  // namespace amdahl
