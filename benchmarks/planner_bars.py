@@ -111,7 +111,7 @@ def main():
     data_plans = [plan for plan in DATA_PLANS if int(plan[2:]) <= given.devices]
     for model, batches, times in CELLS:
         for batch in batches:
-            verify(given, [*words, "--plans", *data_plans], f"data-{model}-b{batch}", model, batch, given.seconds * times)
+            verify(given, [*words, "--plan", *data_plans], f"data-{model}-b{batch}", model, batch, given.seconds * times)
     for model, batch, times in CHOICES:
         verify(given, [*words, "--best", "4", "--random", "6"], f"choice-{model}-b{batch}", model, batch, given.seconds * times)
     print(summary(records_of(given.output)), end="")

@@ -18,7 +18,7 @@ struct FieldOption {
 };
 const std::vector<FieldOption>& field_options();
 
-/// "--strategy ddp", "amdahl study --resume". A field without a verb is looked up in `command` ("study") first. Empty
+/// "--plan ddp", "amdahl study --resume". A field without a verb is looked up in `command` ("study") first. Empty
 /// when no command, or not the named one, has the option.
 std::string option_words(const std::vector<FieldWord>& words, const CommandNode& root, const std::string& command);
 

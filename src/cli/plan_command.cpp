@@ -25,6 +25,35 @@ struct PlanArgs {
   Talk talk;
 };
 
+/// What a plan's text can say, for --help.
+std::string plan_parts() {
+  std::string text =
+      "parts of a plan, joined with commas, in any order:\n"
+      "  dp2.tp2.pp2         devices that divide the batch (dp), tensors (tp) and layers (pp)\n"
+      "  ddp                 batch split, gradients all-reduced during backward (default)\n"
+      "  zero1               as ddp, and each device updates its part of the parameters\n"
+      "  zero2               and keeps the gradients of its part alone\n"
+      "  zero3               and the parameters of its part: layers are gathered before they compute\n"
+      "  dp                  naive DataParallel: device 0 scatters batch and weights, gathers gradients and updates "
+      "alone\n"
+      "  replicated          every device steps the full batch, no communication\n";
+  for (const PlanField& field : plan_fields()) {
+    const bool is_flag = std::holds_alternative<bool PlanOptions::*>(field.member);
+    const std::string value = field.example.empty() ? "N" : std::string(field.example);
+    const std::string part = is_flag || field.is_bare ? std::string(is_flag ? field.word : "1f1b")
+                             : !field.prefix.empty()  ? fmt::format("{}N", field.prefix)
+                             : field.choices.empty()  ? fmt::format("{}={}", field.word, value)
+                                                      : fmt::format("{}={}", field.word, field.choices.back());
+    const auto* number = std::get_if<int64_t PlanOptions::*>(&field.member);
+    const std::string usual =
+        field.option_unit == 1
+            ? text_of(field, {})
+            : fmt::format("{}", static_cast<double>(PlanOptions{}.**number) / static_cast<double>(field.option_unit));
+    text += fmt::format("  {:<19} {}{}\n", part, field.help, is_flag ? "" : " (default: " + usual + ")");
+  }
+  return text;
+}
+
 int validate_command(const PlanArgs& args) {
   const PlanValidation validation = run_planner_validation(args.validation);
   if (args.talk.json)
@@ -93,7 +122,8 @@ Command define_plan(CLI::App& app) {
       "machine.json\n  amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200,link=pcie5 --math bf16\n  "
       "amdahl plan --model gpt2 --global-batch 512 --what-if gpus=8,gpu=h200 --explain dp4.tp2,m4\n  amdahl plan "
       "--model large --global-batch 256 --machine machine.json --verify\n  amdahl plan "
-      "--validate tests/data/planner/measured_a100.csv");
+      "--validate tests/data/planner/measured_a100.csv\n" +
+      plan_parts());
   plan->add_option("--model", config.model, "Preset or FILE.json");
   plan->add_option("--global-batch", config.global_batch, "Rows of a step over all devices")->check(kWhole);
   plan->add_option("--machine", config.machine, "Machine file of `amdahl calibrate`");
@@ -121,7 +151,7 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--random", verification.random, "With --verify: so many random ones of the others")
       ->check(kNatural)
       ->capture_default_str();
-  plan->add_option("--plans", args->plans, "With --verify: these plans instead, for example dp1 dp2 tp2");
+  plan->add_option("--plan", args->plans, "With --verify: these plans instead, for example dp1 dp2 tp2");
   plan->add_flag("--no-refit", args->no_refit, "With --verify: never correct the machine file");
   plan->add_option("--output-dir,-o", verification.output_dir,
                    "With --verify: run folder of the pairs (default: results/local/verify-TIME)");
@@ -149,7 +179,7 @@ Command define_plan(CLI::App& app) {
             }
             if (!args->thresholds.link.empty())
               args->config.what_if += (args->config.what_if.empty() ? "link=" : ",link=") + args->thresholds.link;
-            for (const char* option : {"--seconds", "--best", "--random", "--plans", "--no-refit", "--output-dir"})
+            for (const char* option : {"--seconds", "--best", "--random", "--plan", "--no-refit", "--output-dir"})
               if (!args->verify && plan->count(option) > 0)
                 throw Error(Cause::usage, fmt::format("{} without --verify", option), "both, or neither");
             args->verification.refit = !args->no_refit;

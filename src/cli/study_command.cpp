@@ -26,7 +26,7 @@ int study_command(const StudyArgs& args) {
   show(args.talk.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",
-              "smaller --batch-sizes, a smaller --model, or --strategy zero1 over more devices");
+              "smaller --batch-sizes, a smaller --model, or --plan zero1 over more devices");
 }
 
 }  // namespace amdahl::cli

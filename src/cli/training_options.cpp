@@ -1,4 +1,5 @@
 // Options of study and train.
+#include <algorithm>
 #include <memory>
 
 #include "cli/environment.h"
@@ -45,7 +46,7 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
       ->capture_default_str();
   app->add_flag("--deterministic", texts.deterministic,
                 "Only algorithms with bit-equal reruns; =any-devices: and equal bits on any number of devices "
-                "(--virtual-shards 12)");
+                "(--plan shards12)");
   add_comm(app, engine.comm, engine.comm_table);
   app->add_option("--seed", engine.seed, "Seed of weights, dropout, data and order")
       ->check(kNatural)
@@ -61,64 +62,37 @@ void add_engine(CLI::App* app, EngineConfig& engine, Texts& texts) {
   offer_lists(app, {"--gpus", "--device-speeds"});
 }
 
-void set_number(const PlanField& field, double given, int64_t& value) {
-  const double unit = static_cast<double>(field.option_unit);
-  const double least = static_cast<double>(field.least) / unit, most = static_cast<double>(field.most) / unit;
-  const bool whole = field.option_unit == 1;
-  if (!(given >= least && given <= most))
-    throw Error(
-        Cause::usage, fmt::format("--{} is {}", field.word, given),
-        fmt::format("{} and at most {:.0f} {}{}", whole ? fmt::format("at least {}", least) : "more than 0", most,
-                    field.unit_name, field.example.empty() ? "" : fmt::format(", for example {}", field.example)));
-  value = std::llround(given * unit);
+/// Whether a plan's text says its devices: "dp2.tp2,m4". One without, "zero1,m4", fits any number of them.
+bool has_mesh(const std::string& plan) {
+  for (const std::string& part : split_list(plan))
+    if (part.size() > 2 && part[1] == 'p' && part.find_first_of("dtp") == 0 && part[2] >= '0' && part[2] <= '9')
+      return true;
+  return false;
 }
 
-/// Adds one option per row of plan_fields(). `options` must outlive the parsing.
-void add_plan_options(CLI::App* app, PlanOptions& options) {
-  for (const PlanField& field : plan_fields()) {
-    const std::string name = fmt::format("--{}", field.word), help(field.help);
-    if (const auto* flag = std::get_if<bool PlanOptions::*>(&field.member)) {
-      const bool on = !(options.**flag);
-      app->add_flag_function(
-          name, [&options, flag, on](int64_t) { options.** flag = on; }, help);
-      continue;
-    }
-    int64_t& value = options.*std::get<int64_t PlanOptions::*>(field.member);
-    if (field.parse) {
-      app->add_option_function<std::string>(
-             name, [&field, &value](const std::string& text) { value = field.parse(text); }, help)
-          ->default_str(text_of(field, options));
-      continue;
-    }
-    if (!field.choices.empty()) {
-      const auto choose = [&field, &value](const std::string& text) {
-        const auto found = std::find(field.choices.begin(), field.choices.end(), text);
-        if (found == field.choices.end())
-          throw Error(Cause::usage, fmt::format("--{} is {}", field.word, text),
-                      choices_hint(text, {field.choices.begin(), field.choices.end()}));
-        value = found - field.choices.begin();
-      };
-      app->add_option_function<std::string>(name, choose, help)->default_str(text_of(field, options));
-      offer(app, name, {field.choices.begin(), field.choices.end()});
-      continue;
-    }
-    const auto set = [&field, &value](auto given) { set_number(field, static_cast<double>(given), value); };
-    if (field.option_unit == 1)
-      app->add_option_function<int64_t>(name, set, help)->check(kWhole)->default_str(std::to_string(value));
-    else
-      app->add_option_function<double>(name, set, help)
-          ->default_str(fmt::format("{:g}", static_cast<double>(value) / static_cast<double>(field.option_unit)));
+ParallelPlan plan_on(int64_t devices, const std::string& text) {
+  return parse_plan(has_mesh(text) ? text : fmt::format("dp{},{}", devices, text));
+}
+
+/// Strategy and fields of a plan that names no devices, for as many as there are.
+void use_options(TrainingConfig& training, const std::string& text) {
+  const ParallelPlan plan = plan_on(2, text);
+  training.plan = plan;
+  training.strategy = plan.strategy;
+}
+
+/// The plans of a study. Those that name no devices are measured on each of `devices`.
+void take_plans(StudyConfig& config, const std::vector<std::string>& texts) {
+  if (texts.size() == 1 && !has_mesh(texts.front())) return use_options(config.training, texts.front());
+  const bool any_devices = !std::all_of(texts.begin(), texts.end(), has_mesh);
+  if (any_devices && std::none_of(config.devices.begin(), config.devices.end(), [](int64_t n) { return n > 1; }))
+    throw Error(Cause::usage, "plans to compare that name no devices", "--devices 2, or plans like dp2,zero1");
+  for (const std::string& text : texts) {
+    if (has_mesh(text)) config.plans.push_back(parse_plan(text));
+    for (const int64_t devices : config.devices)
+      if (!has_mesh(text) && devices > 1) config.plans.push_back(plan_on(devices, text));
   }
-}
-
-/// `--plan` says everything that these options say.
-void refuse_beside_plan(const CLI::App& app, const std::string& option) {
-  std::vector<std::string> others{"--strategy"};
-  for (const PlanField& field : plan_fields()) others.push_back(fmt::format("--{}", field.word));
-  for (const std::string& other : others)
-    if (app.count(other) > 0)
-      throw Error(Cause::usage, fmt::format("{} and {}", option, other),
-                  fmt::format("{} alone, or no {}", other, option));
+  if (any_devices && std::none_of(texts.begin(), texts.end(), has_mesh)) config.devices.clear();
 }
 
 std::vector<std::string> preset_names() {
@@ -151,14 +125,6 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
       ->check(kWhole);
   app->add_option("--bin-type", data.bin_type, "Tokens of FILE.bin without a header: u16, u32 or u64 (default: u16)");
   app->add_option("--labels", data.labels_path, "Classes of the images, FILE.npy");
-  app->add_option(
-         "--strategy", training.strategy,
-         "ddp (batch split, gradients all-reduced during backward), zero1 (as ddp, and each device updates its "
-         "part of the parameters), zero2 (and keeps the gradients of its part alone), zero3 (and the parameters of "
-         "its part: layers are gathered before they compute), dp (naive DataParallel: device 0 scatters batch and "
-         "weights, gathers gradients and updates alone) or replicated (every device steps the full batch, no "
-         "communication)")
-      ->capture_default_str();
   app->add_option("--optimizer", training.optimizer, "adam, adamw or sgd")->capture_default_str();
   app->add_option("--learning-rate,--lr", training.learning_rate)->capture_default_str();
   app->add_option("--weight-decay", training.weight_decay, "Of adamw, for weights but not biases (default: 0.01)");
@@ -170,11 +136,9 @@ void add_training(CLI::App* app, TrainingConfig& training, Texts& texts) {
                   "Steps in which the learning rate rises linearly to its full value")
       ->check(kNatural)
       ->capture_default_str();
-  add_plan_options(app, training.plan);
   offer(app, "--model", preset_names());
   offer(app, "--missing", {"refuse", "drop", "mean"});
   offer(app, "--bin-type", {"u16", "u32", "u64"});
-  offer(app, "--strategy", {"ddp", "zero1", "zero2", "zero3", "dp", "replicated"});
   offer(app, "--optimizer", {"adam", "adamw", "sgd"});
   offer(app, "--lr-schedule", {"constant", "linear", "cosine"});
   offer(app, "--tokenizer", {"bytes", "words"});
@@ -236,8 +200,7 @@ int run_parsed_study(Parsed<StudyArgs>& parsed, const CLI::App& app, const std::
   finish_engine(config.engine, texts, command_line);
   finish_training(config.training, texts);
   if (!texts.devices.empty()) config.devices = parse_count_list(texts.devices, "--devices");
-  for (const std::string& plan : texts.plans) config.plans.push_back(parse_plan(plan));
-  if (!texts.plans.empty()) refuse_beside_plan(app, "--plans");
+  if (!texts.plans.empty()) take_plans(config, texts.plans);
   std::vector<PlanOptions*> plans{&config.training.plan};
   for (ParallelPlan& plan : config.plans) plans.push_back(&plan);
   use_deterministic(texts.deterministic, config.engine, plans);
@@ -278,8 +241,10 @@ Command define_study(CLI::App& app) {
       ->capture_default_str();
   study->add_option("--devices", texts.devices,
                     "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
-  study->add_option("--plans,--plan", texts.plans,
-                    "Plans to compare with one device and each other, for example dp2 tp2 pp2,1f1b,m4");
+  study->add_option(
+      "--plan", texts.plans,
+      "How devices share the work: parts of `amdahl plan --help`, as in zero1,m2 for all --devices; several "
+      "plans are compared, with devices of their own as in dp2 tp2 pp2,1f1b,m4");
   study->add_option("--batch-sizes", texts.batch_sizes, "Global batches (weak scaling: per device)")
       ->capture_default_str();
   study->add_option("--scaling", texts.scaling, "strong: global batch fixed; weak: per-device batch fixed")
@@ -318,7 +283,8 @@ Command define_train(CLI::App& app) {
   add_talk(train, args.talk);
   train->add_option("--devices", config.devices, "Number of devices (default: 1, or all ranks of a launched job)")
       ->check(kWhole);
-  train->add_option("--plan", texts.plan, "Parallel plan, for example dp2.pp2,1f1b,m4,zero1 (default: --strategy)");
+  train->add_option("--plan", texts.plan,
+                    "How devices share the work: parts of `amdahl plan --help`, as in zero1,m2 or dp2.pp2,1f1b,m4");
   train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
   train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Fraction of the rows held out for validation")
@@ -348,10 +314,11 @@ Command define_train(CLI::App& app) {
               throw Error(Cause::usage, "--devices is 0", "at least 1");
             finish_engine(chosen.engine, parsed->texts, command_line);
             finish_training(chosen.training, parsed->texts);
-            if (!parsed->texts.plan.empty()) {
-              refuse_beside_plan(*train, "--plan");
-              use_plan(chosen.training, parse_plan(parsed->texts.plan));
-            }
+            const std::string& plan = parsed->texts.plan;
+            if (has_mesh(plan))
+              use_plan(chosen.training, parse_plan(plan));
+            else if (!plan.empty())
+              use_options(chosen.training, plan);
             use_deterministic(parsed->texts.deterministic, chosen.engine, {&chosen.training.plan});
             if (chosen.resume && chosen.checkpoint_dir.empty() && chosen.output_dir.empty())
               throw Error(Cause::usage, "--resume does not say which training",

@@ -24,7 +24,7 @@ def check_gpu_asked_for_without_one(case):
 def check_more_devices_than_rows(case):
     case.refused(2, "usage", "study", "--batch-sizes", "2", "--devices", "1,4", "-o", "r", says=["batch 2", "4 devices"])
     case.refused(2, "usage", "train", "--batch-size", "2", "--devices", "4", "-o", "r", says=["batch 2", "4 devices"])
-    case.refused(2, "usage", "study", "--batch-sizes", "4", "--devices", "2", "--accumulate", "4", "-o", "r",
+    case.refused(2, "usage", "study", "--batch-sizes", "4", "--devices", "2", "--plan", "m4", "-o", "r",
                  says=["4 micro-batches"])
     assert not case.path("r").exists(), "a refused study leaves a folder"
 
@@ -33,7 +33,7 @@ def check_unknown_names(case):
     wrong = [
         (("study", "--model", "mediun"), ["'mediun'", "medium?"]),
         (("study", "--model", "missing.json"), ["missing.json"]),
-        (("study", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("study", "--plan", "zer1"), ["'zer1'", "zero1?"]),
         (("study", "--mode", "mult"), ["'mult'", "multi?"]),
         (("study", "--scaling", "wek"), ["'wek'", "weak?"]),
         (("study", "--optimizer", "adm"), ["'adm'", "adam?"]),
@@ -43,7 +43,7 @@ def check_unknown_names(case):
         (("study", "--batchsizes", "16"), ["'--batchsizes'", "--batch-sizes?"]),
         (("study", "--run=5"), ["'--run'", "--runs?"]),
         (("train", "--epoch", "3"), ["'--epoch'", "--epochs?"]),
-        (("train", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("train", "--plan", "zer1"), ["'zer1'", "zero1?"]),
         (("train", "--optimizer", "sgdd"), ["'sgdd'", "sgd?"]),
         (("studdy",), ["'studdy'", "study?"]),
         (("--vershon",), ["'--vershon'", "--version?"]),
@@ -133,11 +133,11 @@ def check_a_model_that_does_not_fit_is_refused_with_its_parts(case):
                       "1", "-q", "-o", "r", code=3)
     harness.check_error(result.stderr, "out-of-memory",
                         ["gpt2", "3072 rows per device", "parameters 497.9 MB", "gradients 497.9 MB", "optimizer 995.8 MB",
-                         "activations", "workspace", "data", "free for 2 devices", "a smaller batch", "--accumulate",
-                         "--recompute block", "--strategy zero1"])
-    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--batch-size", "6144", "--recompute", "block",
+                         "activations", "workspace", "data", "free for 2 devices", "a smaller batch", "--plan mN",
+                         "--plan recompute=block", "--plan zero1"])
+    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--batch-size", "6144", "--plan", "recompute=block",
                       "--epochs", "1", "-q", "-o", "s", code=3)
-    assert "--recompute" not in result.stderr and "zero1" not in result.stderr, result.stderr
+    assert "recompute" not in result.stderr and "zero1" not in result.stderr, result.stderr
 
 
 def check_layers_that_do_not_chain(case):
@@ -268,15 +268,18 @@ def check_sizes_in_lower_case(case):
 
 
 def check_counts_of_zero_and_less(case):
-    study = [("--runs", "0"), ("--runs", "-1"), ("--steps", "0"), ("--warmup", "-3"), ("--accumulate", "0"),
+    study = [("--runs", "0"), ("--runs", "-1"), ("--steps", "0"), ("--warmup", "-3"),
              ("--devices", "0"), ("--devices", "1,-2"), ("--batch-sizes", "0"), ("--batch-sizes", "16,-16"),
-             ("--batch-sizes", "16,,32"), ("--devices", "two"), ("--bucket-mb", "0"), ("--bucket-mb", "-1"),
+             ("--batch-sizes", "16,,32"), ("--devices", "two"), 
              ("--learning-rate", "0"), ("--learning-rate", "-0.1"), ("--learning-rate", "nan"), ("--timeout", "0"),
              ("--timeout", "-1"), ("--rel-ci", "-0.1"), ("--runs", "many"), ("--seed", "-1"), ("--gpus", "-1")]
     train = [("--epochs", "0"), ("--epochs", "-1"), ("--devices", "0"), ("--devices", "-2"), ("--batch-size", "0"),
-             ("--batch-size", "-8"), ("--accumulate", "0"), ("--accumulate", "-1"), ("--bucket-mb", "0"),
-             ("--learning-rate", "0"), ("--validation", "1"), ("--validation", "-0.5"), ("--validation", "nan"),
+             ("--batch-size", "-8"),              ("--learning-rate", "0"), ("--validation", "1"), ("--validation", "-0.5"), ("--validation", "nan"),
              ("--timeout", "0")]
+    for part, says in (("m0", "accumulate is '0'"), ("m-1", "accumulate is '-1'"), ("bucket-mb=0", "bucket-mb is '0'"),
+                       ("bucket-mb=-1", "bucket-mb is '-1'"), ("m010", "'m010'"), ("m1.5", "'m1.5'"), ("m0x10", "'m0x10'")):
+        for verb in ("study", "train"):
+            case.refused(2, "usage", verb, "--plan", part, "-o", "r", says=[says])
     for verb, wrong in (("study", study), ("train", train)):
         for option, value in wrong:
             case.refused(2, "usage", verb, option, value, "-o", "r", says=[option])
@@ -339,14 +342,14 @@ def check_options_that_would_do_nothing(case):
 
 
 def check_numbers_that_read_as_others(case):
-    whole = {"study": ("--runs", "--steps", "--warmup", "--accumulate", "--seed"),
+    whole = {"study": ("--runs", "--steps", "--warmup", "--seed"),
              "train": ("--epochs", "--batch-size", "--devices", "--seed"), "advise": ("--batch",)}
     for verb, options in whole.items():
         for option in options:
             for value in ("010", "0x10", "99999999999999999999", "1.5"):
                 case.refused(2, "usage", verb, option, value, says=[option, value])
     for value in ("nan", "1e300"):
-        case.refused(2, "usage", "train", "--bucket-mb", value, says=["--bucket-mb is " + value.replace("1e300", "1e+300")])
+        case.refused(2, "usage", "train", "--plan", f"bucket-mb={value}", says=[f"bucket-mb is '{value}'"])
     for value in ("1e-60", "1e60"):  # none and infinity in 32 bits
         case.refused(2, "usage", "train", "--learning-rate", value, says=["--learning-rate"])
 

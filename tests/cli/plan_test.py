@@ -133,7 +133,7 @@ def check_calibrate_verify_and_study(case):
     valid("machine.schema.json", json.loads(case.path("c.json").read_text()))
     assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2", "pp2,m8,1f1b"} and found["calibration"]["seconds"] < 60, found
     words = ("plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "-o", "pairs")
-    verified = json.loads(case.run(*words, "--plans", "dp1", "dp2", "tp2", "--json").stdout)
+    verified = json.loads(case.run(*words, "--plan", "dp1", "dp2", "tp2", "--json").stdout)
     valid("plan-verification.schema.json", verified)
     assert [p["prediction"]["plan"] for p in verified["plans"]] == ["dp1", "dp2", "tp2"], verified["plans"]
     for one in verified["plans"]:

@@ -5,8 +5,8 @@ import harness
 from harness import TINY
 
 FRACTIONS = {
-    ("study",): ("--timeout", "-T", "--rel-ci", "--learning-rate", "--bucket-mb"),
-    ("train",): ("--timeout", "-T", "--lr", "--bucket-mb", "--validation"),
+    ("study",): ("--timeout", "-T", "--rel-ci", "--learning-rate"),
+    ("train",): ("--timeout", "-T", "--lr", "--validation"),
     ("collectives",): ("--timeout", "-T", "--transport-timeout"),
     ("links",): ("--timeout", "-T", "--min-gbps"),
     ("doctor",): ("--timeout", "-T", "--min-gbps"),

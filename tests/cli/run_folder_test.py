@@ -188,7 +188,7 @@ def check_resume_with_other_settings(case):
     study(case, "r", *same, runs=1)
     again = ("study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *same)
     for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--missing", "mean"), "missing"),
-                        (("--regression",), "regression"), (("--ignore", "id"), "ignored"), (("--peer-blocks", "2"), "peer_blocks")):
+                        (("--regression",), "regression"), (("--ignore", "id"), "ignored"), (("--plan", "peer-blocks=2"), "peer_blocks")):
         case.refused(2, "usage", *again, *words, says=["cannot resume", name])
     case.write("d.csv", "id,a,b,y\n" + rows.replace("5,5,0,1", "5,6,0,1", 1))
     case.refused(2, "usage", *again, says=["cannot resume", "data_hash"])

@@ -25,7 +25,7 @@ def names(trace, kind):
 
 
 def check_trace_of_the_last_cell(case):
-    result = case.run(*TRACED, "--bucket-mb", "0.05", "--trace", "-o", "r")
+    result = case.run(*TRACED, "--plan", "bucket-mb=0.05", "--trace", "-o", "r")
     assert result.stderr == "", result.stderr
     trace = chrome(case.path("r/trace.json.gz"))
     events = complete(trace)
@@ -126,7 +126,7 @@ def check_resumed_study_is_traced(case):
 
 def check_strategies(case):
     for strategy in ("zero1", "dp", "replicated"):
-        case.run(*TRACED, "--strategy", strategy, "--trace", f"{strategy}.json", "-o", strategy)
+        case.run(*TRACED, "--plan", strategy, "--trace", f"{strategy}.json", "-o", strategy)
         events = complete(chrome(case.path(f"{strategy}.json")))
         communicates = any(event["cat"] == "communication" for event in events)
         assert communicates == (strategy != "replicated"), strategy
@@ -135,7 +135,7 @@ def check_strategies(case):
 
 
 def check_accumulated_steps_have_every_micro_batch(case):
-    case.run(*TRACED, "--accumulate", "3", "--trace", "t.json", "--trace-steps", "4:5", "--trace-cell", "devices=1", "-o",
+    case.run(*TRACED, "--plan", "m3", "--trace", "t.json", "--trace-steps", "4:5", "--trace-cell", "devices=1", "-o",
              "r")
     forward = [event for event in complete(chrome(case.path("t.json"))) if event["name"] == "forward"]
     assert len(forward) == 3, forward

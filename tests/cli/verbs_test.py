@@ -164,12 +164,12 @@ def axes(case, folder):
 
 
 def check_options_of_a_step(case):
-    study(case, "accumulate", "--accumulate", "2", runs=1)
+    study(case, "accumulate", "--plan", "m2", runs=1)
     assert [a["accumulate"] for a in axes(case, "accumulate")] == [2]
-    study(case, "overlap", "--no-overlap", "--bucket-mb", "0.05", runs=1)
+    study(case, "overlap", "--plan", "no-overlap,bucket-mb=0.05", runs=1)
     assert [(a["overlap"], a["bucket_bytes"]) for a in axes(case, "overlap")] == [(False, 52429)]
     for strategy in ("dp", "replicated"):
-        study(case, strategy, "--strategy", strategy, runs=1)
+        study(case, strategy, "--plan", strategy, runs=1)
         assert [a["strategy"] for a in axes(case, strategy)] == [strategy]
     study(case, "sgd", "--optimizer", "sgd", "--learning-rate", "0.01", runs=1)
     assert [a["optimizer"] for a in axes(case, "sgd")] == ["sgd"]
@@ -188,7 +188,7 @@ def check_slow_work_is_not_a_hang(case):
 def check_losses_of_strategies_agree(case):
     losses = {}
     for strategy in ("ddp", "dp", "replicated"):
-        study(case, strategy, "--strategy", strategy, runs=1)
+        study(case, strategy, "--plan", strategy, runs=1)
         for record in records_of(case.path(strategy)):
             series = {s["name"]: s["samples"][0] for s in record["series"]}
             losses[record["axes"]["strategy"]] = series["loss_first"]
