@@ -25,7 +25,7 @@ CHOICES = [("medium", 512, 2), ("large", 256, 4), ("transformer", 16, 4)]
 
 
 def verify(given, words, folder, model, batch, seconds):
-    command = [given.amdahl, "plan", "--verify", "--model", model, "--global-batch", str(batch), "--machine", given.machine, "--devices",
+    command = [given.amdahl, "plan", "--verify", "--model", model, "--batch-size", str(batch), "--machine", given.machine, "--devices",
                str(given.devices), "--no-refit", "--seconds", str(seconds), "-o", str(given.output / folder), *words]
     print(" ".join(command), flush=True)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

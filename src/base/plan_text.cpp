@@ -39,7 +39,7 @@ std::vector<std::string_view> split_at(std::string_view text, char separator) {
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error != std::errc{} || text != std::to_string(number)) return std::nullopt;  // 08 is no number
   return number;
 }
 

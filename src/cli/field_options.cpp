@@ -58,9 +58,12 @@ OptionWords words_in(const std::string& command, const FieldWord& word, bool nam
     for (const PlanField& field : plan_fields())
       if (field.name == word.name) return {"--plan", plan_part(field, word)};
   if (row == rows.end()) row = row_of("");
-  std::string option = row == rows.end() ? option_like(word.name) : std::string(row->option);
-  if (row != rows.end() && names_command && !row->in_command.empty()) option = row->in_command;
-  return {option, word.value.value_or("")};
+  if (row == rows.end()) return {option_like(word.name), word.value.value_or("")};
+  std::string option(names_command && !row->in_command.empty() ? row->in_command : row->option);
+  const size_t blank = std::min(option.find(' '), option.size());
+  std::string value = option.substr(std::min(blank + 1, option.size()));  // the part of the option's value
+  if (word.value) value += (value.empty() ? "" : "=") + *word.value;
+  return {option.substr(0, blank), value};
 }
 
 /// Number of leading words that name a command; the last word is always a field.
@@ -85,43 +88,62 @@ Names* g_names = nullptr;
 
 const std::vector<FieldOption>& field_options() {
   static const std::vector<FieldOption> rows{
-      {"", "assignments", "--set"},
+      {"", "assignments", "--nccl"},
+      {"", "bin_columns", "--data-options bin-columns"},
+      {"", "bin_type", "--data-options bin-type"},
       {"", "buffer_bytes", "--buffer-size"},
       {"", "collectives", "--collective"},
+      {"", "comm_table", "--comm"},
       {"", "data_path", "--data"},
+      {"", "delimiter", "--data-options delimiter"},
       {"", "dtypes", "--datatype"},
       {"", "evidence", "--from"},
       {"", "fail_on_regression_percent", "--fail-on-regression"},
-      {"", "ignored", "--ignore"},
+      {"", "gemm", "--onesided gemm"},
+      {"", "global_batch", "--batch-size"},
+      {"", "header", "--data-options header"},
+      {"", "ignored", "--data-options ignore"},
       {"", "injected_faults", "--inject-faults"},
       {"", "inputs", "--input"},
-      {"", "labels_path", "--labels"},
+      {"", "iterations", "--samples"},
+      {"", "labels_path", "--data-options labels"},
+      {"", "locality", "--onesided locality"},
       {"", "minimum", "--min"},
+      {"", "missing", "--data-options missing"},
+      {"", "missing_values", "--data-options missing-values"},
+      {"", "norm", "--onesided norm"},
       {"", "num_parameters", "--params"},
       {"", "num_targets", "--targets"},
       {"", "ops", "--op"},
       {"", "pairs", "--pair"},
+      {"", "patterns", "--onesided patterns"},
       {"", "plans", "--plan"},
       {"", "policies", "--policy"},
+      {"", "policy", "--advise"},
       {"", "rate_hz", "--rate"},
       {"", "registration", "--local-register"},
+      {"", "regression", "--data-options regression"},
       {"", "size", "--grid"},
       {"", "strategy", "--plan"},
       {"", "streams", "--shape"},
+      {"", "stride", "--data-options stride"},
       {"", "targets", "--target"},
       {"", "tests", "--test"},
+      {"", "time_column", "--data-options time-column"},
       {"", "timeout_seconds", "--timeout"},
+      {"", "tokenizer", "--data-options tokenizer"},
+      {"", "trace_cell", "--trace"},
+      {"", "trace_steps", "--trace steps"},
       {"", "transport_seconds", "--transport-timeout"},
+      {"", "transports", "--arena"},
       {"", "type", "--dtype"},
       {"", "validation_fraction", "--validation"},
       {"", "virtual_devices", "--virtual"},
-      {"advise", "batch_size", "--batch"},
-      {"advise", "devices", "--assume-devices"},
-      {"advise", "global_batch", "--batch"},
-      {"advise", "overlap", "--overlap"},
-      {"collectives", "json_file", "--output-file", "-J"},
+      {"", "vocabulary", "--data-options vocabulary"},
+      {"", "window", "--data-options window"},
       {"links", "tests", "--test", "-t"},
-      {"sensor bench", "json_file", "--output"},
+      {"plan", "iterations", "--validate"},
+      {"report", "devices", "--assume-devices"},
       {"sensor bench", "targets", "--targets"},
   };
   return rows;

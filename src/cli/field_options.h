@@ -13,7 +13,7 @@ namespace amdahl::cli {
 struct FieldOption {
   std::string_view command;  // command of the option, "sensor bench"; empty: every other command with such an option
   std::string_view field;
-  std::string_view option;
+  std::string_view option;        // "--test", or with the part of its value: "--data-options window"
   std::string_view in_command{};  // used when the text names the command; empty: `option`
 };
 const std::vector<FieldOption>& field_options();

@@ -76,19 +76,56 @@ void require_one_of(const std::string& option, const std::string& text, const st
   one_of<int>(option, text, choices);
 }
 
-void add_comm(CLI::App* app, std::string& comm, std::string& table) {
-  app->add_option("--comm", comm, "Collectives: auto (the backend's), symmetric (in shared memory), or one algorithm")
-      ->capture_default_str();
-  app->add_option("--comm-table", table,
-                  "File of `amdahl onesided` with the sizes at which symmetric changes algorithm");
-  offer(app, "--comm",
-        {"auto", "symmetric", "symmetric-ll", "symmetric-ll128", "symmetric-one-shot", "symmetric-two-shot"});
-  offer_files(app, {"--comm-table"});
+void refuse_options(const CLI::App& app, std::initializer_list<const char*> options, const std::string& with,
+                    const std::string& remedy) {
+  for (const char* option : options)
+    if (app.count(option) > 0) throw Error(Cause::usage, fmt::format("{} {}", option, with), remedy);
 }
 
-void add_talk(CLI::App* app, Talk& talk) {
-  app->add_flag("--json", talk.json, "Machine-readable result on stdout");
-  app->add_flag("--quiet,-q", talk.quiet, "No plan and no progress");
+void require_positive(const CLI::App& app, const std::string& option, int64_t value) {
+  if (app.count(option) > 0 && value < 1)
+    throw Error(Cause::usage, fmt::format("{} is {}", option, value), "at least 1");
+}
+
+void add_output_options(CLI::App* app, OutputOptions& output) {
+  app->add_flag("--json", output.json, "Machine-readable result on stdout");
+  app->add_flag("--quiet,-q", output.quiet, "No plan and no progress");
+}
+
+void add_backend(CLI::App* app, std::string& backend, std::string& gpus) {
+  app->add_option("--backend", backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  app->add_option("--gpus", gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  offer(app, "--backend", {"auto", "cpu", "cuda"});
+  offer_lists(app, {"--gpus"});
+}
+
+void add_seed(CLI::App* app, uint64_t& seed, const std::string& help) {
+  app->add_option("--seed", seed, help)->check(kNatural)->capture_default_str();
+}
+
+void add_timeout(CLI::App* app, double& seconds) {
+  app->add_option("-T,--timeout", seconds, "Seconds until a wait is given up")->capture_default_str();
+}
+
+void add_output_dir(CLI::App* app, std::string& folder, const std::string& usual) {
+  app->add_option("--output-dir,-o", folder, fmt::format("Run folder (default: {})", usual));
+  offer_files(app, {"--output-dir"});
+}
+
+void add_comm(CLI::App* app, std::string& comm) {
+  app->add_option(
+         "--comm", comm,
+         "Collectives: auto (the backend's), symmetric (in shared memory), one of its algorithms, or symmetric with "
+         "FILE.json of collectives --onesided")
+      ->capture_default_str();
+  offer(app, "--comm",
+        {"auto", "symmetric", "symmetric-ll", "symmetric-ll128", "symmetric-one-shot", "symmetric-two-shot"});
+  offer_files(app, {"--comm"});
+}
+
+void finish_comm(std::string& comm, std::string& table) {
+  if (!comm.ends_with(".json") && comm.find('/') == std::string::npos) return;
+  table = std::exchange(comm, "symmetric");
 }
 
 void use_machine(const std::string& file, MachineSpec& machine) {
@@ -113,7 +150,8 @@ void add_fresh_processes(CLI::App* app, const std::string& name, const std::stri
   app->add_option(kSlice, "One process of several")->group("");
 }
 
-void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir, Talk& talk) {
+void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir,
+                            OutputOptions& output) {
   if (app.count(kSlice) == 0) {
     if (processes.count < 2) return;
     processes.program = own_program();
@@ -130,7 +168,7 @@ void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std:
                 "leave it to amdahl, which starts its processes with it");
   slice.run_dir = text.substr(static_cast<size_t>(used));
   output_dir = slice.run_dir;
-  talk.quiet = true;
+  output.quiet = true;
 }
 
 void end_at_once(const Error& error) {

@@ -205,7 +205,7 @@ def check_running_statistics_go_on(case):
     rows = [line.split(",") for line in DIGITS.read_text().split("\n")[1:-1]]
     harness.save_npy(case.path("x.npy"), "|u1", (len(rows), 8, 8, 1), bytes(int(v) * 15 for row in rows for v in row[:64]))
     harness.save_npy(case.path("y.npy"), "|u1", (len(rows),), bytes(int(row[64]) for row in rows))
-    words = ("train", "-q", "--backend", "cpu", "--data", "x.npy", "--labels", "y.npy", "--model", "conv.json", "--lr", "0.01",
+    words = ("train", "-q", "--backend", "cpu", "--data", "x.npy", "--data-options", "labels=y.npy", "--model", "conv.json", "--lr", "0.01",
              "--devices", "2")
     case.run(*words, "--epochs", "3", "-o", "whole", "--save", "whole.safetensors")
     case.run(*words, "--epochs", "2", "-o", "part", "--checkpoint-every", "10")

@@ -40,7 +40,7 @@ def on_gpus(document):
 
 
 def own_collectives(case, name="ours.json"):
-    text = case.run("collectives", *QUICK, "-n", "2", "-w", "1", "-b", "1M", "-e", "16M", "-f", "4", "--format", "json").stdout
+    text = case.run("collectives", *QUICK, "-n", "2", "-w", "1", "-b", "1M", "-e", "16M", "-f", "4", "--json").stdout
     case.write(name, json.dumps(on_gpus(json.loads(text))))
     return name
 
@@ -82,7 +82,8 @@ def check_nccl_tests_against_ours(case):
 
 
 def check_a_run_folder_and_its_own_json(case):
-    case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "1K", "-f", "4", "--output-dir", "r", "-J", "all.json")
+    case.write("all.json", case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "1K", "-f", "4", "--output-dir", "r",
+                                    "--json").stdout)
     for a, b in (("r", "all.json"), ("all.json", "r/records.jsonl")):
         cells = compared(case, a, b)["cells"]
         assert len(cells) == 6 and all(cell["a_over_b_speed"]["ratio"] == 1 for cell in cells), cells
@@ -241,8 +242,7 @@ def check_repeated_sweeps_gate(case):
     found = records_of(case.path("r"))
     assert {record["axes"]["process"] for record in found} == set(range(5)), found
     assert len(found) == 5 * 4 and case.path("r/report.txt").exists()
-    document = json.loads(case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "64", "--repeat", "2", "--format",
-                                   "json").stdout)
+    document = json.loads(case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "64", "--repeat", "2", "--json").stdout)
     assert len(document["records"]) == 4, document
     for name, factor in (("fast", 1), ("slow", 2)):  # known times: those of a busy machine decide nothing
         lines = copy.deepcopy(lines_of(case.path("r")))

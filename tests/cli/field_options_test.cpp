@@ -115,7 +115,10 @@ TEST(FieldOptions, AreWrittenAsTheyAreTyped) {
   EXPECT_EQ(text({{"bucket_bytes", "N"}}), "--plan bucket-mb=N");
   EXPECT_EQ(text({{"targets"}}), "--target");
   EXPECT_EQ(text({{"targets"}}, "sensor bench"), "--targets");
-  EXPECT_EQ(text({{"devices"}}, "advise"), "--assume-devices");
+  EXPECT_EQ(text({{"strategy", "zero1"}, {"recompute", "block"}}), "--plan zero1,recompute=block");
+  EXPECT_EQ(text({{"accumulate"}}), "--plan mN");
+  EXPECT_EQ(text({{"window", "96"}}), "--data-options window=96");
+  EXPECT_EQ(text({{"devices"}}, "report"), "--assume-devices");
   EXPECT_EQ(text({{"batch_size"}}, ""), "--batch-size");
 }
 

@@ -18,11 +18,11 @@ def losses(case, name):
 
 
 def check_plans_are_listed(case):
-    text = case.run("plans", "--devices", "8", "--model", "gpt2").stdout
+    text = case.run("plan", "--list", "--devices", "8", "--model", "gpt2").stdout
     lines = text.splitlines()
     assert lines[0].startswith("gpt2 (124,439,808 parameters), 8 devices, batch 64: "), lines[0]
     assert any(line.startswith("dp4.pp2,m4,1f1b ") for line in lines), text
-    outcome = json.loads(case.run("plans", "--devices", "8", "--model", "gpt2", "--all-schedules", "--json").stdout)
+    outcome = json.loads(case.run("plan", "--list", "--devices", "8", "--model", "gpt2", "--all-schedules", "--json").stdout)
     valid("plans.schema.json", outcome)
     texts = [plan["plan"] for plan in outcome["plans"]]
     assert len(set(texts)) == len(texts) and "dp2.tp2.pp2,m4,1f1b" in texts, texts
@@ -30,8 +30,8 @@ def check_plans_are_listed(case):
         mesh, memory = plan["mesh"], plan["memory"]
         assert mesh["dp"] * mesh["tp"] * mesh["pp"] == 8
         assert memory["total"] == sum(memory[part] for part in ("parameters", "gradients", "optimizer", "activations", "workspace"))
-    case.refused(2, "usage", "plans", "--model", "gpt3", says=["gpt3"])
-    case.refused(2, "usage", "plans", "--devices", "0", says=["devices"])
+    case.refused(2, "usage", "plan", "--list", "--model", "gpt3", says=["gpt3"])
+    case.refused(2, "usage", "plan", "--list", "--devices", "0", says=["devices"])
 
 
 def check_training_is_that_of_one_device(case):
@@ -114,7 +114,7 @@ def check_plans_that_name_no_devices(case):
 
 
 def check_every_part_of_a_plan_is_described(case):
-    text = case.run("plan", "--help").stdout
+    text = case.run("plan", "--help-all").stdout
     for part in ("dp2.tp2.pp2", "ddp", "zero1", "zero2", "zero3", "dp", "replicated", "mN", "no-overlap", "bucket-mb=25",
                  "recompute=", "sp", "1f1b", "vN", "split=", "input=", "localN", "compress=", "keep=", "asyncN", "shardsN", "shares=",
                  "peer-blocks="):

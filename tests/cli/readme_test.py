@@ -7,9 +7,8 @@ import harness
 from harness import SOURCE, Skip
 
 # Options whose value is a file or folder that a command writes, and those that name it only for one command.
-WRITTEN = ("--output-dir", "--output", "--html", "--md", "--heat-map", "--curves", "--env-file", "--csv", "--jsonl",
-           "--metrics-file", "-J", "--output-file")
-OF_COMMAND = {"-o": ("study", "train", "links", "doctor", "topo", "sensor"), "--machine": ("links", "doctor")}
+WRITTEN = ("--output-dir", "--output", "--html", "--md", "--env-file", "--csv", "--jsonl", "--metrics")
+OF_COMMAND = {"-o": ("study", "train", "links", "doctor", "info", "sensor"), "--machine": ("links", "doctor")}
 
 
 def commands():

@@ -82,7 +82,7 @@ def check_text_and_markdown(case):
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("devices"))
     assert len({len(line) for line in lines[start:start + 6]}) == 1, "the table is not aligned"
-    markdown = case.run("compare", *words, "--prices", PRICES, "--markdown").stdout
+    markdown = case.run("compare", *words, "--prices", PRICES, "--md", "-").stdout
     assert markdown.startswith("# ") and markdown.count("|---") == 2 * markdown.splitlines()[8].count(" | ") + 2, markdown
     plain = case.run("compare", *words).stdout
     assert "USD" not in plain and "--prices FILE" in plain, plain
@@ -177,8 +177,8 @@ def check_options(case):
     for options, says in (((*words, "--fail-on-regression", "3"), ["--fail-on-regression"]),
                           (("x", "y", *words), ["x with"]), (("x", "--single", "h100.json"), ["x with"]),
                           (words[:3], ["--multi or --hetero"]), (words[3:], ["--single"]),
-                          (("--prices", PRICES), ["--prices without --single"]), (("--markdown",), ["lacks a and b"]),
-                          ((*words, "--markdown", "--json"), ["--md with --json"]),
+                          (("--prices", PRICES), ["--prices without --single"]), (("--md", "-"), ["lacks a and b"]),
+                          ((*words, "--md", "-", "--json"), ["--md with --json"]),
                           (("a", "b", "--prices", PRICES), ["a with --prices"]), ((), ["a and b"]), (("a",), ["lacks b"]),
                           ((*words, "--prices", ""), ["--prices"]), (("--single", "", *words[3:]), ["--single"])):
         case.refused(*USAGE, "compare", *options, says=says)
@@ -187,7 +187,7 @@ def check_options(case):
 def check_bad_files(case):
     sides(case)
     pair = ("--multi", "2xh100.json")
-    case.run("collectives", "--backend", "cpu", "-q", "-n", "2", "-b", "64", "-e", "64", "-J", "other.json")
+    case.run("collectives", "--backend", "cpu", "-q", "-n", "2", "-b", "64", "-e", "64", "-o", "other.json")
     case.refused(*USAGE, "compare", "--single", "other.json", *pair, says=["other.json is a collectives run by amdahl"])
     nccl = FIXTURES / "nccl_tests_all_reduce.json"
     case.refused(*USAGE, "compare", "--single", nccl, *pair, says=["collectives run by nccl-tests"])

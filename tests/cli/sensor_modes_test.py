@@ -168,14 +168,14 @@ def check_limited_devices_are_named_and_never_priced(case):
     measured(case, *changed(BENCH, "--op", "fuse"), "--mode", "hetero", "--limit-sms", "1:0.25", "-o", "own.json")
     for file, name in ((str(shared), "NVIDIA H200, 32 of 132 SMs, emulated"),
                        ("own.json", "CPU virtual device, 25 % of its speed, emulated")):
-        costs = json.loads(case.run("cost", file, "--prices", "p.toml", "--json").stdout)
+        costs = json.loads(case.run("report", file, "--prices", "p.toml", "--json").stdout)
         assert all(row["origin"] == "emulated" and name in row["configuration"] for row in costs["rows"]), costs["rows"]
         assert not any("price" in key or "joule" in key for row in costs["rows"] for key in row), costs["rows"]
-        for words in ((), ("--md",)):
-            text = case.run("cost", file, "--prices", "p.toml", *words).stdout
+        for words in ((), ("--md", "-")):
+            text = case.run("report", file, "--prices", "p.toml", *words).stdout
             assert name in text and "has no price: it is not measured" in text, text
             assert file == "own.json" or "8.00" not in text, text
-        for words in ((), ("--md",)):
+        for words in ((), ("--md", "-")):
             text = case.run("compare", file, file, *words).stdout
             assert name in text and "emulated cells" in text and re.search("(SAME|UNCLEAR).*, emulated", text), text
         document = json.loads(case.run("compare", file, file, "--json").stdout)
@@ -187,8 +187,8 @@ def check_limited_devices_are_named_and_never_priced(case):
 
 def check_compare_of_placements_that_differ(case):
     """Where a task was placed follows from costs measured in the run: it tells no cells apart."""
-    measured(case, *TASK, "--devices", "2", "-o", "a.json")
-    document = json.loads(case.path("a.json").read_text())
+    document = json.loads(case.run(*TASK, "--devices", "2", "--json").stdout)
+    case.write("a.json", json.dumps(document))
     for record in document["records"]:
         if "device" in record["axes"]:
             record["axes"]["device"] = 1 - record["axes"]["device"] if record["axes"]["devices"] == 2 else 0

@@ -114,7 +114,7 @@ TEST(OneDevice, TextSaysWhatABuyerAsks) {
         "A second GPU cannot pay at global batch 16, whatever the link; with one, at most 1.5",
         "2 GPUs at most (modelled)", "What this GPU still gives away", "best batch (eager, fp32): 1,024 with",
         "global batch 16: a second GPU cannot pay at this batch, whatever the link (speedup at most 1.0", "2.5 GB",
-        "82 %", "15 %", "`advise evidence=RUN devices=2,4 link=nvlink4`"})
+        "82 %", "15 %", "amdahl report RUN `assume_devices=2,4` `link=nvlink4`"})
     EXPECT_NE(text.find(words), std::string::npos) << words << " is not in:\n" << text;
   EXPECT_EQ(text.find("Nothing to decide"), std::string::npos);
 }
