@@ -107,6 +107,7 @@ const std::vector<FieldOption>& field_options() {
       {"", "inputs", "--input"},
       {"", "iterations", "--samples"},
       {"", "labels_path", "--data-options labels"},
+      {"", "limit_sms", "--device-speeds"},
       {"", "locality", "--onesided locality"},
       {"", "minimum", "--min"},
       {"", "missing", "--data-options missing"},

@@ -99,6 +99,24 @@ void add_backend(CLI::App* app, std::string& backend, std::string& gpus) {
   offer_lists(app, {"--gpus"});
 }
 
+void add_device_speeds(CLI::App* app, std::string& speeds) {
+  app->add_option("--device-speeds", speeds,
+                  "Limit the devices to these fractions of their speed, for example 1,0.5 (virtual devices wait, GPUs "
+                  "use that share of their SMs)");
+  offer_lists(app, {"--device-speeds"});
+}
+
+std::vector<double> parse_speeds(const std::string& speeds) {
+  std::vector<double> all;
+  for (const std::string& part : split_list(speeds)) {
+    const std::optional<double> speed = parse_decimal(part);
+    if (!speed)
+      throw Error(Cause::usage, fmt::format("--device-speeds: '{}' is no number", printable(part, 40)), "1,0.5");
+    all.push_back(*speed);
+  }
+  return all;
+}
+
 void add_seed(CLI::App* app, uint64_t& seed, const std::string& help) {
   app->add_option("--seed", seed, help)->check(kNatural)->capture_default_str();
 }

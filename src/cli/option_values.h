@@ -84,6 +84,9 @@ void add_output_options(CLI::App* app, OutputOptions& output);
 
 /// `--backend` and `--gpus`.
 void add_backend(CLI::App* app, std::string& backend, std::string& gpus);
+/// `--device-speeds`: "1,0.5".
+void add_device_speeds(CLI::App* app, std::string& speeds);
+std::vector<double> parse_speeds(const std::string& speeds);
 /// `--seed` and `--timeout`.
 void add_seed(CLI::App* app, uint64_t& seed, const std::string& help = "Seed of the data");
 void add_timeout(CLI::App* app, double& seconds);

@@ -16,7 +16,7 @@ namespace {
 struct SensorBenchTexts {
   std::string devices, shape = "30x512,100x64,200x12", batch_sizes, dtype = "f32", points, grid = "128",
                        voxel_modes = "count,occupancy,mean,max", layout = "xyz", scaling = "strong", gpus, machine,
-                       limit_sms, policies, data_options;
+                       speeds, policies, data_options;
 };
 
 struct SensorBenchArgs {
@@ -56,19 +56,11 @@ std::vector<VoxelMode> parse_voxel_modes(const std::string& text) {
   return modes;
 }
 
-/// Parses "1:0.5,2:0.8" into devices and their relative speeds.
-std::vector<SmLimit> parse_sm_limits(const std::string& text) {
+/// The devices that are limited by "1,0.5,0.8".
+std::vector<SmLimit> limits_of(const std::vector<double>& speeds) {
   std::vector<SmLimit> limits;
-  for (const std::string& item : split_list(text)) {
-    const size_t colon = std::min(item.find(':'), item.size());
-    const std::string fraction = item.substr(std::min(colon + 1, item.size()));
-    const std::optional<double> value = parse_decimal(fraction);
-    if (!value || colon == 0)
-      throw Error(Cause::usage, fmt::format("--limit-sms: '{}' is not device:fraction", printable(item, 40)),
-                  "--limit-sms 1:0.5");
-    const std::vector<int> device = parse_gpus(item.substr(0, colon));
-    limits.push_back({device.front(), *value});
-  }
+  for (size_t i = 0; i < speeds.size(); ++i)
+    if (speeds[i] != 1) limits.push_back({static_cast<int>(i), speeds[i]});
   return limits;
 }
 
@@ -111,7 +103,7 @@ int run_parsed_bench(SensorBenchArgs& parsed, const std::string& command_line) {
   config.type = one_of("--dtype", texts.dtype, named({DType::f32, DType::bf16, DType::f16}));
   config.layout = one_of("--layout", texts.layout, named({VoxelLayout::xyz, VoxelLayout::zyx}));
   config.scaling = one_of("--scaling", texts.scaling, named({Scaling::strong, Scaling::weak}));
-  config.limit_sms = parse_sm_limits(texts.limit_sms);
+  config.limit_sms = limits_of(parse_speeds(texts.speeds));
   config.policies = split_list(texts.policies);
   config.engine.gpus = parse_gpus(texts.gpus);
   use_machine(texts.machine, config.engine.machine);
@@ -155,9 +147,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
 }
 
 void add_heterogeneous_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchTexts& texts) {
-  sub->add_option("--limit-sms", texts.limit_sms,
-                  "hetero: DEVICE:FRACTION, limit a GPU to that fraction of its SMs (a CPU device to that fraction of "
-                  "its speed), for example 1:0.5");
+  add_device_speeds(sub, texts.speeds);
   sub->add_option("--model", config.model, "pipeline: preset, or file, of the model trained on fused batches")
       ->capture_default_str();
   sub->add_flag("--cpu-share", config.cpu_share, "hetero: a CPU virtual device beside the GPUs");
@@ -182,7 +172,7 @@ void offer_bench_values(CLI::App* sub) {
   offer(sub, "--path", {"direct", "host"});
   offer(sub, "--cache", {"hot", "cold", "both"});
   offer_files(sub, {"--input", "--model", "--machine"});
-  offer_lists(sub, {"--devices", "--batch-sizes", "--points", "--shape", "--limit-sms"});
+  offer_lists(sub, {"--devices", "--batch-sizes", "--points", "--shape"});
 }
 
 }  // namespace
@@ -197,7 +187,7 @@ Command define_sensor_bench(CLI::App& sensor) {
       "examples:\n  amdahl sensor bench --op voxelize --points 500000 --grid 128\n  amdahl sensor bench --op fuse "
       "--batch-sizes 4,256 --dtype bf16\n  amdahl sensor bench --mode data --devices 1,2,4 --voxel-modes count,max\n  "
       "amdahl sensor bench "
-      "--mode hetero --limit-sms 1:0.5 --policy even,refreshed\n  amdahl sensor bench --input data/vlp16.ply");
+      "--mode hetero --device-speeds 1,0.5 --policy even,refreshed\n  amdahl sensor bench --input data/vlp16.ply");
   sub->add_option("--op", config.op, "fuse, voxelize or resample; task, hetero: several, with commas")
       ->capture_default_str();
   sub->add_option("--mode", config.mode,
@@ -230,7 +220,7 @@ Command define_sensor_bench(CLI::App& sensor) {
                 {"Data",
                  "--input +--data-options +--dtype --batch-sizes --shape --targets --points --grid +--voxel-size "
                  "+--features --voxel-modes +--layout +--deterministic +--distribution"},
-                {"Devices", "--devices --backend --gpus +--scaling +--limit-sms +--path +--machine"},
+                {"Devices", "--devices --backend --gpus +--scaling +--device-speeds +--path +--machine"},
                 {"Sampling", "--samples +--calls +--cache +--repeat +--timeout +--seed"},
                 {"Output", "--output-dir"}});
   return {sub, [parsed](const std::string& command_line) { return run_parsed_bench(*parsed, command_line); }};

@@ -40,9 +40,7 @@ void use_deterministic(const std::string& given, EngineConfig& engine, const std
 
 void add_engine_options(CLI::App* app, EngineConfig& engine, TrainingTexts& texts) {
   add_backend(app, engine.backend, texts.gpus);
-  app->add_option("--device-speeds", texts.speeds,
-                  "Limit the devices to these fractions of their speed, for example 1,0.5 (virtual devices wait, GPUs "
-                  "use that share of their SMs)");
+  add_device_speeds(app, texts.speeds);
   app->add_option("--machine", texts.machine,
                   "Machine file: avoids quarantined pairs of `amdahl links`, and a study uses what `amdahl calibrate` "
                   "measured");
@@ -62,7 +60,6 @@ void add_engine_options(CLI::App* app, EngineConfig& engine, TrainingTexts& text
   offer(app, "--launch", {"eager", "graph"});
   offer(app, "--math", {"fp32", "tf32", "bf16", "fp16"});
   offer_files(app, {"--machine"});
-  offer_lists(app, {"--device-speeds"});
 }
 
 void add_training_options(CLI::App* app, TrainingConfig& training, TrainingTexts& texts) {
@@ -112,12 +109,7 @@ void finish_training_options(const TrainingTexts& texts, const std::string& comm
                              TrainingConfig& training, std::vector<ParallelPlan>* plans) {
   set_timeout(texts.timeout, engine);
   engine.gpus = parse_gpus(texts.gpus);
-  for (const std::string& part : split_list(texts.speeds)) {
-    const std::optional<double> speed = parse_decimal(part);
-    if (!speed)
-      throw Error(Cause::usage, fmt::format("--device-speeds: '{}' is no number", printable(part, 40)), "1,0.5");
-    engine.device_speeds.push_back(*speed);
-  }
+  engine.device_speeds = parse_speeds(texts.speeds);
   use_machine(texts.machine, engine.machine);
   engine.launch =
       one_of<LaunchMode>("--launch", texts.launch, {{"eager", LaunchMode::eager}, {"graph", LaunchMode::graph}});

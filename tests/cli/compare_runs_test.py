@@ -271,7 +271,7 @@ def check_modes_of_the_sensor_benchmark(case):
                 "task": ("--op", "fuse,voxelize", "--mode", "task", "--devices", "2", "--batch-sizes", "64", "--points", "5000",
                          "--grid", "16", "--voxel-modes", "count"),
                 "hetero": ("--op", "voxelize", "--mode", "hetero", "--voxel-modes", "count", "--points", "5000", "--grid", "16",
-                           "--limit-sms", "1:0.5")}
+                           "--device-speeds", "1,0.5")}
     for name, words in commands.items():
         for run in ("a", "b"):
             case.run("sensor", "bench", "--backend", "cpu", *words, "--samples", "4", "--calls", "1", "-q", "-o",
