@@ -30,8 +30,8 @@ std::vector<std::string> collectives_arguments(const CollectivesConfig& sweep) {
   add("--check", sweep.check ? 1 : 0);
   add("--local-register", sweep.registration);
   if (sweep.graph > 0) add("--graph", sweep.graph);
-  add("--processes", sweep.processes);
-  add("--comm", sweep.comm_table.empty() ? sweep.comm : sweep.comm_table);
+  const std::string& comm = sweep.comm == "auto" ? sweep.processes : sweep.comm;
+  add("--comm", sweep.comm_table.empty() ? comm : sweep.comm_table);
   add("--timeout", sweep.timeout_seconds);
   add("--seed", sweep.seed);
   if (!sweep.output_dir.empty()) add("--output-dir", sweep.output_dir);

@@ -87,7 +87,7 @@ int run_parsed_arena(const CLI::App& app, CollectivesArgs& args) {
   if (app.count("--arena") == 0)
     throw Error(Cause::usage, "--env-file and --transport-timeout are about transports against each other", "--arena");
   if (args.config.repeat.count > 1)
-    throw Error(Cause::usage, "--repeat with --arena: the arena starts processes of its own", "one of the two");
+    throw Error(Cause::usage, "--processes with --arena: the arena starts processes of its own", "one of the two");
   args.arena.sweep = args.config;
   args.arena.transports = split_list(args.transports);
   args.arena.program = own_program();
@@ -108,13 +108,13 @@ int run_parsed_collectives(const CLI::App& app, CollectivesArgs& args, const std
                  {"--operations", "--shapes", "--tiles", "--ranks", "--partitions", "--least-sample-us", "--threads",
                   "--blocks", "--peers", "--table"},
                  "without --onesided", "both, or neither");
-  require_one_of("--processes", config.processes, {"gloo", "mpi"});
   require_one_of("--format", args.format, {"table", "nccl-tests"});
   config.collectives = split_list(args.names);
   config.dtypes = split_list(args.dtypes);
   config.ops = split_list(args.ops);
   config.step_bytes = parse_size_bytes(args.step_bytes, "--step-bytes");
   config.check = args.check != 0;
+  if (config.comm == "gloo" || config.comm == "mpi") config.processes = std::exchange(config.comm, "auto");
   finish_comm(config.comm, config.comm_table);
   use_machine(args.machine, config.machine);
   apply_nccl_settings(args.nccl, config);
@@ -139,7 +139,7 @@ void add_arena_options(CLI::App* sub, CollectivesArgs& args) {
 }
 
 void offer_collectives_values(CLI::App* sub) {
-  offer(sub, "--processes", {"gloo", "mpi"});
+  offer(sub, "--comm", {"gloo", "mpi"});
   offer_several(sub, "--collective",
                 {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "gather", "scatter",
                  "sendrecv", "all"});
@@ -178,9 +178,8 @@ Command define_collectives(CLI::App& app) {
       ->check(kWhole);
   add_backend(sub, config.backend, args->gpus);
   sub->add_option("--machine", args->machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
-  sub->add_option("--processes", config.processes, "What CPU processes exchange data by: gloo or mpi")
-      ->capture_default_str();
   add_comm(sub, config.comm);
+  sub->get_option("--comm")->description("As in train, or what CPU processes exchange data by: gloo or mpi");
   sub->add_option("-n,--samples", config.iterations, "Timed calls per size")->check(kWhole)->capture_default_str();
   sub->add_option("-w,--warmup", config.warmup, "Untimed calls per size")->check(kWhole)->capture_default_str();
   sub->add_option("-c,--check", args->check, "Verify every element once per size (0: never)")
@@ -191,7 +190,7 @@ Command define_collectives(CLI::App& app) {
                   "NCCL buffers: 0 plain, 1 registered, 2 symmetric windows")
       ->check(kWhole)
       ->capture_default_str();
-  add_fresh_processes(sub, "--repeat", kRepeatHelp, config.repeat);
+  add_fresh_processes(sub, config.repeat);
   add_timeout(sub, config.timeout_seconds);
   add_seed(sub, config.seed);
   add_arena_options(sub, *args);
@@ -201,8 +200,8 @@ Command define_collectives(CLI::App& app) {
   add_output_options(sub, args->output);
   offer_collectives_values(sub);
   arrange(sub, {{"Sweep", "--collective --min-bytes --max-bytes +--step-bytes --step-factor --datatype --op +--root"},
-                {"Devices", "--devices --backend --gpus +--machine +--processes +--comm"},
-                {"Sampling", "--samples --warmup --check +--graph +--local-register --repeat +--timeout +--seed"},
+                {"Devices", "--devices --backend --gpus +--machine +--comm"},
+                {"Sampling", "--samples --warmup --check +--graph +--local-register --processes +--timeout +--seed"},
                 {"Transports", "--nccl --arena +--env-file +--transport-timeout"},
                 {"One-sided", kOneSidedOptions},
                 {"Output", "--format --output-dir"}});

@@ -124,6 +124,7 @@ const std::vector<FieldOption>& field_options() {
       {"", "rate_hz", "--rate"},
       {"", "registration", "--local-register"},
       {"", "regression", "--data-options regression"},
+      {"", "repeat", "--processes"},
       {"", "size", "--grid"},
       {"", "strategy", "--plan"},
       {"", "streams", "--shape"},

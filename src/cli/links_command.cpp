@@ -86,7 +86,7 @@ Command define_links(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("-b,--buffer-size", args->buffer_size, "Bytes per copy, for example 64M (default: 512M, CPU 16M)");
   sub->add_option("--copies", config.copies, "Copies per sample (default: 16, CPU 4)")->check(kWhole);
-  add_fresh_processes(sub, "--repeat", kRepeatHelp, config.repeat);
+  add_fresh_processes(sub, config.repeat);
   sub->add_option("--min-gbps", config.min_gbps, "Fail pairs below this, GB/s");
   sub->add_option("--inject-faults", config.injected_faults, "integrity: corruptions to make, all to be found")
       ->check(kWhole);
@@ -102,7 +102,7 @@ Command define_links(CLI::App& app) {
   offer_files(sub, {"--machine"});
   arrange(sub, {{"Tests", "--test --list --min-gbps +--inject-faults +--no-check +--no-traffic"},
                 {"Devices", "--devices --backend --gpus +--no-peer-access"},
-                {"Sampling", "--samples --buffer-size +--copies --repeat +--timeout +--seed"},
+                {"Sampling", "--samples --buffer-size +--copies --processes +--timeout +--seed"},
                 {"Output", "--machine --output-dir"}});
   return {sub, [args, sub](const std::string& command_line) { return run_parsed_links(*args, *sub, command_line); }};
 }

@@ -109,8 +109,8 @@ int run_parsed_onesided(const CLI::App& app, OneSidedArgs& args, const Collectiv
                         const OutputOptions& output) {
   refuse_options(app,
                  {"--collective", "--datatype", "--op", "--root", "--step-bytes", "--step-factor", "--warmup",
-                  "--check", "--graph", "--local-register", "--machine", "--processes", "--comm", "--nccl", "--arena",
-                  "--env-file", "--transport-timeout", "--repeat", "--format"},
+                  "--check", "--graph", "--local-register", "--machine", "--comm", "--nccl", "--arena", "--env-file",
+                  "--transport-timeout", "--processes", "--format"},
                  "with --onesided, which measures no sweep of collectives", "one of them");
   OneSidedConfig& config = args.config;
   require_one_of("--onesided", args.kind, {"operations", "patterns", "gemm", "norm", "locality"});

@@ -163,8 +163,8 @@ namespace {
 constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, passed to child processes
 }
 
-void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes) {
-  app->add_option(name, processes.count, help)->check(kWhole)->capture_default_str();
+void add_fresh_processes(CLI::App* app, FreshProcesses& processes, const std::string& help) {
+  app->add_option("--processes", processes.count, help)->check(kWhole)->capture_default_str();
   app->add_option(kSlice, "One process of several")->group("");
 }
 

@@ -102,9 +102,10 @@ void finish_comm(std::string& comm, std::string& table);
 /// is opened. Reports them on stderr. Does nothing without a file.
 void use_machine(const std::string& file, MachineSpec& machine);
 
-/// Adds option `name` (`--processes`, `--repeat`): the number of fresh processes for a measurement.
-void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes);
-inline constexpr const char* kRepeatHelp = "Repeat all of it in this many fresh processes; compare needs several";
+/// `--processes`: the number of fresh processes for a measurement.
+void add_fresh_processes(
+    CLI::App* app, FreshProcesses& processes,
+    const std::string& help = "Repeat all of it in this many fresh processes; compare needs several");
 /// Sets the command that starts the child processes. In a child process, sets its slice and `output_dir`, and makes it
 /// quiet.
 void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir,

@@ -208,7 +208,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--samples", config.samples, "Samples per cell")->check(kWhole)->capture_default_str();
   sub->add_option("--calls", config.calls, "Calls per sample (default: 20; CPU 4, or as many as take 1 ms)")
       ->check(kWhole);
-  add_fresh_processes(sub, "--repeat", kRepeatHelp, config.repeat);
+  add_fresh_processes(sub, config.repeat);
   add_backend(sub, config.engine.backend, texts.gpus);
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   add_timeout(sub, config.engine.timeout_seconds);
@@ -221,7 +221,7 @@ Command define_sensor_bench(CLI::App& sensor) {
                  "--input +--data-options +--dtype --batch-sizes --shape --targets --points --grid +--voxel-size "
                  "+--features --voxel-modes +--layout +--deterministic +--distribution"},
                 {"Devices", "--devices --backend --gpus +--scaling +--device-speeds +--path +--machine"},
-                {"Sampling", "--samples +--calls +--cache +--repeat +--timeout +--seed"},
+                {"Sampling", "--samples +--calls +--cache +--processes +--timeout +--seed"},
                 {"Output", "--output-dir"}});
   return {sub, [parsed](const std::string& command_line) { return run_parsed_bench(*parsed, command_line); }};
 }

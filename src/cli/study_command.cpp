@@ -109,8 +109,7 @@ Command define_study(CLI::App& app) {
   study->add_option("--warmup", config.warmup, "Untimed steps of a run")->check(kWhole)->capture_default_str();
   study->add_option("--steps", config.steps, "Timed steps of a run")->check(kWhole)->capture_default_str();
   study->add_flag("--quick", args->quick, "5 runs, for a first look");
-  add_fresh_processes(study, "--processes", "Fresh processes that the runs are spread over; compare needs several",
-                      config.processes);
+  add_fresh_processes(study, config.processes, "Fresh processes that the runs are spread over; compare needs several");
   study->add_option("--rel-ci", config.rel_ci,
                     "Stop a batch early once all intervals are this tight, for example 0.01");
   add_output_dir(study, config.output_dir, "results/local/study-TIME");

@@ -96,7 +96,7 @@ def check_places_that_cannot_be_written(case):
     bench = ("sensor", "bench", *cpu, "--points", "1000")
     folders = [("study", *TINY), ("study", *TINY, "--processes", "2", "--runs", "4"), ("train", *cpu), links, collectives,
                bench, ("doctor", *cpu), (*collectives, "--arena=threads"),
-               (*links, "--repeat", "2")]
+               (*links, "--processes", "2")]
     for words in folders:
         result = case.refused(2, "usage", *words, "--output-dir", "file/r", says=["file/r", "Not a directory"])
         assert result.stderr.count("\n") == 1 and not result.stdout, (words, result)

@@ -148,7 +148,7 @@ def check_memory_that_is_not_there(case):
 def check_bad_input(case):
     for words, says in (
             (("--collective", "all_reduse"), ["'all_reduse'", "all_reduce?"]),
-            (("--processes", "pvm"), ["'pvm'"]),
+            (("--comm", "pvm"), ["pvm", "symmetric"]),
             (("-d", "float8"), ["'float8'"]),
             (("-d", "u8", "--op", "avg", "--devices", "256"), ["avg of u8", "256 ranks"]),
             (("--op", "plus"), ["'plus'"]),

@@ -148,7 +148,7 @@ def check_two_runs_cell_by_cell(case):
             return shift
         return "+".join(fixture(case, "2xh100", change(p), f"{name}{p}.json") for p in range(5))
     assert {cell["a_over_b_speed"]["level"] for cell in compared(case, a, b)["cells"]} == {"none"}
-    case.refused(*USAGE, "compare", a, b, "--fail-on-regression", "10", says=["one process", "--repeat 5"])
+    case.refused(*USAGE, "compare", a, b, "--fail-on-regression", "10", says=["one process", "--processes 5"])
     a, b = processes("a"), processes("b", 1.25)
     found = compared(case, a, b)
     assert (found["series"], found["unit"], len(found["cells"])) == ("time", "us", 2), found

@@ -240,7 +240,7 @@ def check_mpi(folder):
         print("skipped: collectives by MPI: this build has none (Debian: libopenmpi-dev)")
         return
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, "collectives", "--backend", "cpu", "-q",
-              "--processes", "mpi"]
+              "--comm", "mpi"]
     result = subprocess.run([*mpirun, "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "-d", "f32,i64,u8", "-o",
                              "sum,max", "--collective", "all", "--json"], cwd=folder, env=mp.clean_environment(),
                             capture_output=True, text=True, timeout=60)
@@ -257,7 +257,7 @@ def check_mpi(folder):
     start = time.monotonic()
     late = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", "sh", "-c",
                            'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then (sleep 3; kill -9 $$) & fi; exec "$@"', "sh", PROGRAM,
-                           "collectives", "--backend", "cpu", "-q", "--processes", "mpi", "-b", "1K", "-e", "1K", "-n", "1000000",
+                           "collectives", "--backend", "cpu", "-q", "--comm", "mpi", "-b", "1K", "-e", "1K", "-n", "1000000",
                            "-T", "30"], cwd=folder, env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
     took = time.monotonic() - start - 3
     assert late.returncode != 0 and took < 10, (late.returncode, took, late.stderr)

@@ -183,8 +183,8 @@ std::string method_text(const RunsComparison& comparison) {
     text += "Sides of one process are judged by the spread of processes in the machine file.\n";
   if (levels.contains(TestLevel::none))
     text += named(
-        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5` "
-        "(study) or `repeat=5` (collectives, links, sensor bench), or calibrate this machine once (amdahl "
+        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5`, "
+        "or calibrate this machine once (amdahl "
         "calibrate).\n");
   return text;
 }
