@@ -70,7 +70,7 @@ def peer_times(arguments, name):
 
 
 def our_times(arguments, name, folder):
-    words = [arguments.amdahl, "collectives", "-q", "--format", "json", "--collective", name, *arguments.sizes.split(),
+    words = [arguments.amdahl, "collectives", "-q", "--json", "--collective", name, *arguments.sizes.split(),
              "--devices", arguments.devices] + (["--output-dir", folder] if folder else [])
     records = json.loads(run(words))["records"]
     return {record["axes"]["bytes"]: next(s["samples"][0] for s in record["series"] if s["name"] == "time")

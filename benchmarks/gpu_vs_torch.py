@@ -33,8 +33,8 @@ def ours(model, options, out):
     folder = out / model
     command = [options.binary, "study", "-q", "--model", model, "--devices", options.devices,
                "--batch-sizes", options.our_batches or options.batches,
-               "--strategy", options.strategy, "--launch", "graph", "--math", "tf32", "--runs", str(options.runs),
-               "--bucket-mb", options.bucket_mb, "-o", str(folder)]
+               "--plan", f"{options.strategy},bucket-mb={options.bucket_mb}", "--launch", "graph", "--math", "tf32", "--runs", str(options.runs),
+               "-o", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         sys.exit(done.stderr)

@@ -25,7 +25,7 @@ CHOICES = [("medium", 512, 2), ("large", 256, 4), ("transformer", 16, 4)]
 
 
 def verify(given, words, folder, model, batch, seconds):
-    command = [given.amdahl, "plan", "--verify", "--model", model, "--global-batch", str(batch), "--machine", given.machine, "--devices",
+    command = [given.amdahl, "plan", "--verify", "--model", model, "--batch-size", str(batch), "--machine", given.machine, "--devices",
                str(given.devices), "--no-refit", "--seconds", str(seconds), "-o", str(given.output / folder), *words]
     print(" ".join(command), flush=True)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -111,7 +111,7 @@ def main():
     data_plans = [plan for plan in DATA_PLANS if int(plan[2:]) <= given.devices]
     for model, batches, times in CELLS:
         for batch in batches:
-            verify(given, [*words, "--plans", *data_plans], f"data-{model}-b{batch}", model, batch, given.seconds * times)
+            verify(given, [*words, "--plan", *data_plans], f"data-{model}-b{batch}", model, batch, given.seconds * times)
     for model, batch, times in CHOICES:
         verify(given, [*words, "--best", "4", "--random", "6"], f"choice-{model}-b{batch}", model, batch, given.seconds * times)
     print(summary(records_of(given.output)), end="")

@@ -19,7 +19,7 @@ HEAD = ("model", "strategy", "global batch", "GPUs", "T1(B/n) us", "origin", "al
 
 
 def predictions(amdahl, folder):
-    words = [amdahl, "advise", "--from", str(folder), "--assume-devices", "2,4", "--link", LINK, "--json"]
+    words = [amdahl, "report", str(folder), "--assume-devices", "2,4", "--link", LINK, "--json"]
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["predictions"]
 
 
@@ -60,7 +60,7 @@ def document(rows):
     return "\n".join([
         "# Two and four H200s, predicted from one", "",
         "Made by `python3 tools/prediction_table.py build/release/bin/amdahl results/h200` from the records beside it:",
-        f"`amdahl advise --from results/h200/STUDY --assume-devices 2,4 --link {LINK}` for each study. T1(B/n) is measured",
+        f"`amdahl report results/h200/STUDY --assume-devices 2,4 --link {LINK}` for each study. T1(B/n) is measured",
         "or lies on the line between measured batches (modelled); all-reduce is modelled; nothing is hidden behind backward.",
         "Joins of the graph's streams are from the study `medium`, which is therefore not here. The formula is that of ddp:",
         "zero1 updates within its collective.", "",

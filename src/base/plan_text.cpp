@@ -39,7 +39,7 @@ std::vector<std::string_view> split_at(std::string_view text, char separator) {
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if (error != std::errc{} || text != std::to_string(number)) return std::nullopt;  // 08 is no number
   return number;
 }
 
@@ -153,11 +153,11 @@ class Parser {
     }
     const double unit = static_cast<double>(field.option_unit);
     double given = number_of(value) * unit;  // NaN compares false
-    if (std::abs(given - std::round(given)) < kRounding * unit) given = std::round(given);
+    if (field.option_unit > 1 || std::abs(given - std::round(given)) < kRounding) given = std::round(given);
     if (!(given >= static_cast<double>(field.least) && given <= static_cast<double>(field.most)) ||
         given != std::floor(given))
       refuse_plan(fmt::format("{} is '{}'", field.word, printable(value, 40)),
-                  fmt::format("{} to {}{}", static_cast<double>(field.least) / unit,
+                  fmt::format("{:.3g} to {}{}", static_cast<double>(field.least) / unit,
                               with_thousands(field.most / field.option_unit),
                               field.unit_name.empty() ? "" : " " + std::string(field.unit_name)));
     member = static_cast<int64_t>(given);

@@ -58,19 +58,16 @@ Command define_all(CLI::App& app) {
   sub->footer("examples:\n  amdahl all --quick\n  amdahl all --devices 4 --output-dir results/local/this-machine");
   sub->add_flag("--quick", config.quick, "Fewer samples and sizes, for a first look");
   sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
-  sub->add_option("--gpus", args->gpus, "CUDA devices to use, for example 0,2 (default: all)");
-  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
-  sub->add_option("--seed", config.seed, "Seed of weights and data")->check(kNatural)->capture_default_str();
-  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
-  sub->add_option("--output-dir,-o", config.output_dir,
-                  "Folder of the parts' run folders and the page (default: results/local/all-TIME)");
+  add_backend(sub, config.backend, args->gpus);
+  add_timeout(sub, config.timeout_seconds);
+  add_seed(sub, config.seed, "Seed of weights and data");
+  add_output_dir(sub, config.output_dir, "results/local/all-TIME; of the parts' run folders and the page");
   sub->add_flag("--quiet,-q", args->quiet, "No progress");
-  offer(sub, "--backend", {"auto", "cpu", "cuda"});
-  offer_files(sub, {"--output-dir"});
-  offer_lists(sub, {"--gpus"});
+  arrange(sub, {{"Sampling", "--quick +--timeout +--seed"},
+                {"Devices", "--devices --backend --gpus"},
+                {"Output", "--output-dir"}});
   return {sub, [args, sub](const std::string& command_line) {
-            if (sub->count("--devices") > 0 && args->config.devices < 1)
-              throw Error(Cause::usage, fmt::format("--devices is {}", args->config.devices), "at least 1");
+            require_positive(*sub, "--devices", args->config.devices);
             return all_command(*args, command_line);
           }};
 }

@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-constexpr const char* kBashHead = R"(# bash completion for amdahl, written by `amdahl completion bash`
+constexpr const char* kBashHead = R"(# bash completion for amdahl
 _amdahl_files() {
   compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen -f -- "$1")
@@ -42,7 +42,7 @@ std::string reply(const Offer& offer) {
 
 void append_values(const CommandNode& command, std::string& script) {
   for (const OptionNode& option : command.options) {
-    if (option.positional || option.is_flag() || option.optional_value) continue;
+    if (option.positional || option.is_flag() || (option.optional_value && option.offer.choices.empty())) continue;
     std::vector<std::string> patterns;
     for (const std::string& name : option.names) patterns.push_back(bash_quoted(command.name() + " " + name));
     script += fmt::format("    {}) {}; return ;;\n", fmt::join(patterns, "|"), reply(option.offer));

@@ -1,4 +1,4 @@
-// Writes the command line of a collectives sweep: the inverse of the parser in fabric_options.cpp.
+// Writes the command line of a collectives sweep: the inverse of the parser in collectives_command.cpp.
 #include <fmt/format.h>
 
 #include "cli/commands.h"
@@ -25,14 +25,13 @@ std::vector<std::string> collectives_arguments(const CollectivesConfig& sweep) {
   add("--max-bytes", sweep.max_bytes);
   add("--step-bytes", sweep.step_bytes);
   add("--step-factor", sweep.step_factor);
-  add("--iterations", sweep.iterations);
+  add("--samples", sweep.iterations);
   add("--warmup", sweep.warmup);
   add("--check", sweep.check ? 1 : 0);
   add("--local-register", sweep.registration);
   if (sweep.graph > 0) add("--graph", sweep.graph);
-  add("--processes", sweep.processes);
-  add("--comm", sweep.comm);
-  if (!sweep.comm_table.empty()) add("--comm-table", sweep.comm_table);
+  const std::string& comm = sweep.comm == "auto" ? sweep.processes : sweep.comm;
+  add("--comm", sweep.comm_table.empty() ? comm : sweep.comm_table);
   add("--timeout", sweep.timeout_seconds);
   add("--seed", sweep.seed);
   if (!sweep.output_dir.empty()) add("--output-dir", sweep.output_dir);

@@ -1,4 +1,5 @@
 #include "cli/command_tree.h"
+#include "cli/help_format.h"
 
 #include <fmt/format.h>
 
@@ -50,7 +51,9 @@ CommandNode node_of(CLI::App& app, std::vector<std::string> words) {
   node.words = std::move(words);
   node.description = app.get_description();
   node.footer = app.get_footer();
-  for (CLI::Option* option : app.get_options()) node.options.push_back(option_node(*option));
+  node.details = details_of(&app);
+  for (CLI::Option* option : app.get_options())
+    if (!option->get_group().empty()) node.options.push_back(option_node(*option));
   for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) {
     std::vector<std::string> below = node.words;
     below.push_back(sub->get_name());

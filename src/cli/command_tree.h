@@ -23,7 +23,7 @@ struct OptionNode {
 
 struct CommandNode {
   std::vector<std::string> words;  // "amdahl", "sensor", "bench"
-  std::string description, footer;
+  std::string description, footer, details;
   std::vector<OptionNode> options;  // including positional arguments
   std::vector<CommandNode> commands;
 

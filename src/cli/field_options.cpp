@@ -35,15 +35,16 @@ struct OptionWords {
   std::string option, value;
 };
 
-OptionWords format_plan(const PlanField& field, const FieldWord& word) {
-  OptionWords words{"--" + std::string(field.word), word.value.value_or("")};
+/// The part of a plan's text: "m8", "1f1b", "recompute=block"; without a value "mN", "recompute=VALUE".
+std::string plan_part(const PlanField& field, const FieldWord& word) {
+  if (std::holds_alternative<bool PlanOptions::*>(field.member)) return std::string(field.word);
+  std::string value = word.value.value_or(field.choices.empty() ? "N" : "VALUE");
   int64_t number = 0;
-  const char* const end = words.value.data() + words.value.size();
-  if (std::holds_alternative<bool PlanOptions::*>(field.member))
-    words.value.clear();  // a flag without a value
-  else if (std::from_chars(words.value.data(), end, number).ptr == end && !words.value.empty())
-    words.value = fmt::format("{}", static_cast<double>(number) / static_cast<double>(field.option_unit));
-  return words;
+  const char* const end = value.data() + value.size();
+  if (std::from_chars(value.data(), end, number).ptr == end)
+    value = fmt::format("{}", static_cast<double>(number) / static_cast<double>(field.option_unit));
+  if (field.is_bare) return value;
+  return field.prefix.empty() ? fmt::format("{}={}", field.word, value) : fmt::format("{}{}", field.prefix, value);
 }
 
 OptionWords words_in(const std::string& command, const FieldWord& word, bool names_command) {
@@ -55,11 +56,14 @@ OptionWords words_in(const std::string& command, const FieldWord& word, bool nam
   auto row = row_of(command);
   if (row == rows.end())
     for (const PlanField& field : plan_fields())
-      if (field.name == word.name) return format_plan(field, word);
+      if (field.name == word.name) return {"--plan", plan_part(field, word)};
   if (row == rows.end()) row = row_of("");
-  std::string option = row == rows.end() ? option_like(word.name) : std::string(row->option);
-  if (row != rows.end() && names_command && !row->in_command.empty()) option = row->in_command;
-  return {option, word.value.value_or("")};
+  if (row == rows.end()) return {option_like(word.name), word.value.value_or("")};
+  std::string option(names_command && !row->in_command.empty() ? row->in_command : row->option);
+  const size_t blank = std::min(option.find(' '), option.size());
+  std::string value = option.substr(std::min(blank + 1, option.size()));  // the part of the option's value
+  if (word.value) value += (value.empty() ? "" : "=") + *word.value;
+  return {option.substr(0, blank), value};
 }
 
 /// Number of leading words that name a command; the last word is always a field.
@@ -84,41 +88,64 @@ Names* g_names = nullptr;
 
 const std::vector<FieldOption>& field_options() {
   static const std::vector<FieldOption> rows{
-      {"", "assignments", "--set"},
+      {"", "assignments", "--nccl"},
+      {"", "bin_columns", "--data-options bin-columns"},
+      {"", "bin_type", "--data-options bin-type"},
       {"", "buffer_bytes", "--buffer-size"},
       {"", "collectives", "--collective"},
+      {"", "comm_table", "--comm"},
       {"", "data_path", "--data"},
+      {"", "delimiter", "--data-options delimiter"},
       {"", "dtypes", "--datatype"},
       {"", "evidence", "--from"},
       {"", "fail_on_regression_percent", "--fail-on-regression"},
-      {"", "ignored", "--ignore"},
+      {"", "gemm", "--onesided gemm"},
+      {"", "global_batch", "--batch-size"},
+      {"", "header", "--data-options header"},
+      {"", "ignored", "--data-options ignore"},
       {"", "injected_faults", "--inject-faults"},
       {"", "inputs", "--input"},
-      {"", "labels_path", "--labels"},
+      {"", "iterations", "--samples"},
+      {"", "labels_path", "--data-options labels"},
+      {"", "limit_sms", "--device-speeds"},
+      {"", "locality", "--onesided locality"},
       {"", "minimum", "--min"},
+      {"", "missing", "--data-options missing"},
+      {"", "missing_values", "--data-options missing-values"},
+      {"", "norm", "--onesided norm"},
       {"", "num_parameters", "--params"},
       {"", "num_targets", "--targets"},
       {"", "ops", "--op"},
       {"", "pairs", "--pair"},
+      {"", "patterns", "--onesided patterns"},
+      {"", "plans", "--plan"},
       {"", "policies", "--policy"},
+      {"", "policy", "--advise"},
       {"", "rate_hz", "--rate"},
       {"", "registration", "--local-register"},
+      {"", "regression", "--data-options regression"},
+      {"", "repeat", "--processes"},
       {"", "size", "--grid"},
+      {"", "strategy", "--plan"},
       {"", "streams", "--shape"},
+      {"", "stride", "--data-options stride"},
       {"", "targets", "--target"},
       {"", "tests", "--test"},
+      {"", "time_column", "--data-options time-column"},
       {"", "timeout_seconds", "--timeout"},
+      {"", "tokenizer", "--data-options tokenizer"},
+      {"", "trace_cell", "--trace"},
+      {"", "trace_steps", "--trace steps"},
       {"", "transport_seconds", "--transport-timeout"},
+      {"", "transports", "--arena"},
       {"", "type", "--dtype"},
       {"", "validation_fraction", "--validation"},
       {"", "virtual_devices", "--virtual"},
-      {"advise", "batch_size", "--batch"},
-      {"advise", "devices", "--assume-devices"},
-      {"advise", "global_batch", "--batch"},
-      {"advise", "overlap", "--overlap"},
-      {"collectives", "json_file", "--output-file", "-J"},
+      {"", "vocabulary", "--data-options vocabulary"},
+      {"", "window", "--data-options window"},
       {"links", "tests", "--test", "-t"},
-      {"sensor bench", "json_file", "--output"},
+      {"plan", "iterations", "--validate"},
+      {"report", "devices", "--assume-devices"},
       {"sensor bench", "targets", "--targets"},
   };
   return rows;
@@ -131,12 +158,15 @@ std::string option_words(const std::vector<FieldWord>& words, const CommandNode&
   std::string text = verb > 0 ? root.name() + " " + name : "";
   const std::vector<const CommandNode*> commands =
       verb > 0 ? std::vector<const CommandNode*>{find_command(root, name)} : all_commands(root);
+  std::string last;  // parts of a plan are joined
   for (size_t i = verb; i < words.size(); ++i) {
     const auto [option, value] = words_in(verb > 0 ? name : command, words[i], verb > 0);
     if (std::none_of(commands.begin(), commands.end(),
                      [&, option = option](const CommandNode* node) { return has_option(*node, option); }))
       return {};
-    text += (text.empty() ? "" : " ") + option + (value.empty() ? "" : " " + value);
+    const bool goes_on = option == "--plan" && i > verb && last == option && !value.empty();
+    text += goes_on ? "," + value : (text.empty() ? "" : " ") + option + (value.empty() ? "" : " " + value);
+    last = option;
   }
   return text;
 }

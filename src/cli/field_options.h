@@ -13,12 +13,12 @@ namespace amdahl::cli {
 struct FieldOption {
   std::string_view command;  // command of the option, "sensor bench"; empty: every other command with such an option
   std::string_view field;
-  std::string_view option;
+  std::string_view option;        // "--test", or with the part of its value: "--data-options window"
   std::string_view in_command{};  // used when the text names the command; empty: `option`
 };
 const std::vector<FieldOption>& field_options();
 
-/// "--strategy ddp", "amdahl study --resume". A field without a verb is looked up in `command` ("study") first. Empty
+/// "--plan ddp", "amdahl study --resume". A field without a verb is looked up in `command` ("study") first. Empty
 /// when no command, or not the named one, has the option.
 std::string option_words(const std::vector<FieldWord>& words, const CommandNode& root, const std::string& command);
 

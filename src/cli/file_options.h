@@ -1,6 +1,7 @@
-// Options that say how data files are to be read, alike in all commands that read them.
+// `--data-options`: how data files are read, alike in all commands that read them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,18 +10,21 @@
 
 namespace amdahl::cli {
 
-/// Raw texts, converted after parsing.
-struct TableTexts {
-  std::string delimiter, missing_values;
+/// One part of `--data-options`: "window=96", or "regression" without a value.
+struct DataOption {
+  const char* key;
+  const char* example;  // value; empty for a flag
+  const char* help;
+  std::function<void(const std::string& value)> set;
 };
 
-/// `--delimiter`, `--header`, `--missing-values`.
-void add_table_options(CLI::App* app, TableTexts& texts, std::string& header);
-void finish_table_options(const TableTexts& texts, char& delimiter, std::vector<std::string>& missing_values);
+std::vector<DataOption> training_data_options(DataConfig& data);
+std::vector<DataOption> cloud_options(SensorFileOptions& options);
+std::vector<DataOption> track_options(SensorFileOptions& options);
 
-/// `--bin-columns` and `--bin-type` of clouds.
-void add_cloud_file_options(CLI::App* app, SensorFileOptions& options);
-/// `--time-column`, `--missing` and those of tables.
-void add_track_file_options(CLI::App* app, TableTexts& texts, SensorFileOptions& options);
+/// Adds `--data-options`, whose parts --help-all describes.
+void add_data_options(CLI::App* app, std::string& text, const std::vector<DataOption>& known);
+/// Error{usage} for unknown parts and values that are no numbers.
+void read_data_options(const std::string& text, const std::vector<DataOption>& known);
 
 }  // namespace amdahl::cli

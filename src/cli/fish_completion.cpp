@@ -6,7 +6,7 @@
 namespace amdahl::cli {
 namespace {
 
-constexpr const char* kFishHead = R"(# fish completion for amdahl, written by `amdahl completion fish`
+constexpr const char* kFishHead = R"(# fish completion for amdahl
 function __amdahl_command --description 'Whether the command line is at this command'
     set -l command amdahl
     for word in (commandline -opc)[2..-1]

@@ -135,6 +135,7 @@ std::string manual_page(const CommandNode& command, const CommandNode& root, con
   }
   page += ".SH OPTIONS\n";
   for (const OptionNode& option : command.options) append_option(option, page);
+  if (!command.details.empty()) page += ".SH PARTS\n.nf\n" + roff(command.details) + ".fi\n";
   append_footer(command.footer, page);
   if (command.words.size() == 1) append_program_sections(page);
   append_see_also(command, root, page);

@@ -1,26 +1,33 @@
-// `amdahl onesided`: its options, the command line of its child processes, and its output.
+#include "cli/onesided_command.h"
+
 #include <fmt/format.h>
 
+#include <array>
 #include <cinttypes>
 #include <cstdio>
-#include <memory>
 
-#include "amdahl/export.h"
-#include "cli/commands.h"
 #include "cli/environment.h"
-#include "cli/export_options.h"
-#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 
 namespace amdahl::cli {
 namespace {
 
-struct ParsedOneSided {
-  OneSidedArgs args;
-  std::string operations = "all", ranks = "threads,processes", min_bytes = "8", max_bytes = "64M", threads = "256",
-              blocks = "1", gpus, peers, shapes, tiles = "1,4";
+/// What is measured instead of operations.
+struct OneSidedKind {
+  const char* name;
+  bool OneSidedConfig::*chosen;
 };
+constexpr std::array<OneSidedKind, 4> kKinds{{{"patterns", &OneSidedConfig::patterns},
+                                              {"gemm", &OneSidedConfig::gemm},
+                                              {"norm", &OneSidedConfig::norm},
+                                              {"locality", &OneSidedConfig::locality}}};
+
+std::string kind_of(const OneSidedConfig& config) {
+  for (const OneSidedKind& kind : kKinds)
+    if (config.*kind.chosen) return kind.name;
+  return "operations";
+}
 
 std::string text_of_sizes(const GemmSizes& sizes) { return fmt::format("{}x{}x{}", sizes.m, sizes.n, sizes.k); }
 
@@ -58,7 +65,7 @@ std::vector<int> parse_counts(const std::string& text, const char* option) {
 
 /// The inverse of the parser, for ranks as processes.
 std::vector<std::string> onesided_arguments(const OneSidedConfig& config) {
-  std::vector<std::string> words{"onesided", "--quiet"};
+  std::vector<std::string> words{"collectives", "--quiet", "--onesided=" + kind_of(config)};
   const auto add = [&](const char* option, const auto& value) {
     words.emplace_back(option);
     words.push_back(fmt::format("{}", value));
@@ -66,10 +73,6 @@ std::vector<std::string> onesided_arguments(const OneSidedConfig& config) {
   add("--backend", config.backend);
   add("--devices", config.devices);
   add("--operations", fmt::format("{}", fmt::join(config.operations, ",")));
-  if (config.patterns) words.emplace_back("--patterns");
-  if (config.locality) words.emplace_back("--locality");
-  if (config.gemm) words.emplace_back("--gemm");
-  if (config.norm) words.emplace_back("--norm");
   std::vector<std::string> shapes;
   for (const GemmSizes& sizes : config.shapes) shapes.push_back(text_of_sizes(sizes));
   for (const NormSizes& sizes : config.norm_shapes) shapes.push_back(fmt::format("{}x{}", sizes.rows, sizes.width));
@@ -88,101 +91,88 @@ std::vector<std::string> onesided_arguments(const OneSidedConfig& config) {
   return words;
 }
 
-int onesided_command(const OneSidedArgs& args) {
-  TerminalObserver observer(args.talk.quiet);
+int onesided_command(const OneSidedArgs& args, const OutputOptions& output) {
+  TerminalObserver observer(output.quiet);
   const OneSidedOutcome outcome = run_onesided(args.config, observer);
   if (!outcome.is_root) return 0;
-  if (!args.metrics.empty()) save_text(args.metrics, metrics_text(outcome.records));
   if (!args.table.empty()) save_text(args.table, to_choice_json(outcome) + "\n");
-  if (args.talk.json)
-    show_data(to_json(outcome) + "\n");
-  else
-    show(stdout, to_text(outcome));
-  FILE* const beside = args.talk.json ? stderr : stdout;
-  if (!args.table.empty()) show(beside, fmt::format("table: {}\n", args.table));
-  if (!outcome.run_dir.empty()) show(beside, fmt::format("run: {}\n", outcome.run_dir));
+  show_outcome(outcome, output);
+  show_place("table", args.table, output);
+  show_place("run", outcome.run_dir, output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "an operation moved wrong bytes", "the rows marked FAILED say which");
 }
 
-int run_parsed_onesided(const CLI::App& app, ParsedOneSided& parsed, const std::string& command_line) {
-  OneSidedConfig& config = parsed.args.config;
-  config.operations = split_list(parsed.operations);
-  config.ranks = split_list(parsed.ranks);
-  config.min_bytes = parse_size_bytes(parsed.min_bytes, "--min-bytes");
-  config.max_bytes = parse_size_bytes(parsed.max_bytes, "--max-bytes");
-  config.threads = parse_counts(parsed.threads, "--threads");
-  config.blocks = parse_counts(parsed.blocks, "--blocks");
+}  // namespace
+
+int run_parsed_onesided(const CLI::App& app, OneSidedArgs& args, const CollectivesConfig& sweep,
+                        const OutputOptions& output) {
+  refuse_options(app,
+                 {"--collective", "--datatype", "--op", "--root", "--step-bytes", "--step-factor", "--warmup",
+                  "--check", "--graph", "--local-register", "--machine", "--comm", "--nccl", "--arena", "--env-file",
+                  "--transport-timeout", "--processes", "--format"},
+                 "with --onesided, which measures no sweep of collectives", "one of them");
+  OneSidedConfig& config = args.config;
+  require_one_of("--onesided", args.kind, {"operations", "patterns", "gemm", "norm", "locality"});
+  for (const OneSidedKind& kind : kKinds) config.*kind.chosen = args.kind == kind.name;
+  config.backend = sweep.backend, config.gpus = sweep.gpus;
+  if (app.count("--devices") > 0) config.devices = sweep.devices;
+  if (app.count("--min-bytes") > 0) config.min_bytes = sweep.min_bytes;
+  if (app.count("--max-bytes") > 0) config.max_bytes = sweep.max_bytes;
+  if (app.count("--samples") > 0) config.samples = sweep.iterations;
+  config.timeout_seconds = sweep.timeout_seconds, config.seed = sweep.seed, config.output_dir = sweep.output_dir;
+  config.operations = split_list(args.operations);
+  config.ranks = split_list(args.ranks);
+  config.threads = parse_counts(args.threads, "--threads");
+  config.blocks = parse_counts(args.blocks, "--blocks");
   if (config.norm)
-    config.norm_shapes = parse_norm_sizes(parsed.shapes);
+    config.norm_shapes = parse_norm_sizes(args.shapes);
   else
-    config.shapes = parse_gemm_sizes(parsed.shapes);
-  config.tiles = parse_counts(parsed.tiles, "--tiles");
-  config.peers = split_list(parsed.peers);
-  config.gpus = parse_gpus(parsed.gpus);
+    config.shapes = parse_gemm_sizes(args.shapes);
+  config.tiles = parse_counts(args.tiles, "--tiles");
+  config.peers = split_list(args.peers);
   config.environment = process_environment();
-  config.command_line = command_line;
+  config.command_line = sweep.command_line;
   config.on_fatal = end_at_once;
   config.program = own_program();
   config.arguments = onesided_arguments;
   if (app.count("--partitions") > 0 && config.partitions < 2)
     throw Error(Cause::usage, fmt::format("--partitions is {}", config.partitions), "2 to 8");
-  require_metrics_place(parsed.args.metrics);
-  require_place("--table", parsed.args.table);
-  return onesided_command(parsed.args);
+  require_place("--table", args.table);
+  return onesided_command(args, output);
 }
 
-}  // namespace
-
-Command define_onesided(CLI::App& app) {
-  auto parsed = std::make_shared<ParsedOneSided>();
-  OneSidedConfig& config = parsed->args.config;
-  CLI::App* sub = app.add_subcommand("onesided", "Put, get, signals and atomics against messages and collectives");
-  sub->footer(
-      "examples:\n  amdahl onesided --max-bytes 1M --table onesided.json\n  amdahl train --model medium --devices 2 "
-      "--backend cpu --comm symmetric --comm-table onesided.json\n  amdahl onesided --partitions 4 --operations "
-      "put_signal");
-  sub->add_option("--operations", parsed->operations, "Of put, get, put_signal and others, or all")
-      ->capture_default_str();
-  sub->add_flag("--patterns", config.patterns, "Patterns of programs, each by both kinds of communication");
-  sub->add_flag("--gemm", config.gemm, "GEMMs beside a collective, against tiles that are pushed as they finish");
-  sub->add_flag("--norm", config.norm, "All-reduce and layer normalisation: two operations, against one kernel");
-  sub->add_option("--shapes", parsed->shapes,
-                  "MxNxK of --gemm, for example 512x1024x1024, or ROWSxWIDTH of --norm, 8x4096 (default: a few)");
-  sub->add_option("--tiles", parsed->tiles, "Numbers of tiles of each rank's rows")->capture_default_str();
-  sub->add_flag("--locality", config.locality, "A kernel on data in its own, a peer's and host memory");
-  sub->add_option("--ranks", parsed->ranks,
+void add_onesided_options(CLI::App* app, OneSidedArgs& args) {
+  OneSidedConfig& config = args.config;
+  app->add_option("--onesided", args.kind,
+                  "Instead, one-sided communication against messages and collectives: operations (put, get, signals, "
+                  "atomics), patterns of programs, gemm (beside a collective, against pushed tiles), norm (after an "
+                  "all-reduce, against one kernel) or locality (a kernel on data in its own, a peer's and host memory)")
+      ->expected(0, 1)
+      ->default_str("operations");
+  app->add_option("--operations", args.operations, "Of put, get, put_signal and others, or all")->capture_default_str();
+  app->add_option("--shapes", args.shapes,
+                  "MxNxK of gemm, for example 512x1024x1024, or ROWSxWIDTH of norm, 8x4096 (default: a few)");
+  app->add_option("--tiles", args.tiles, "gemm: numbers of tiles of each rank's rows")->capture_default_str();
+  app->add_option("--ranks", args.ranks,
                   "What ranks are: threads, processes (GPUs: only by itself, with NCCL), or both")
       ->capture_default_str();
-  sub->add_option("--devices", config.devices, "Ranks, each a device")->check(kWhole)->capture_default_str();
-  sub->add_option("--partitions", config.partitions, "Partitions of one GPU as ranks: emulated numbers")->check(kWhole);
-  sub->add_option("-b,--min-bytes", parsed->min_bytes, "Smallest size; M is 2^20")->capture_default_str();
-  sub->add_option("-e,--max-bytes", parsed->max_bytes, "Largest size, up to 1G")->capture_default_str();
-  sub->add_option("--samples", config.samples, "Samples of each cell")->check(kWhole)->capture_default_str();
-  sub->add_option("--least-sample-us", config.least_sample_us, "Operations are repeated until a sample takes as long")
+  app->add_option("--partitions", config.partitions, "Partitions of one GPU as ranks: emulated numbers")->check(kWhole);
+  app->add_option("--least-sample-us", config.least_sample_us, "Operations are repeated until a sample takes as long")
       ->capture_default_str();
-  sub->add_option("--threads", parsed->threads, "Threads per block of the kernels, for example 32,256,1024")
+  app->add_option("--threads", args.threads, "Threads per block of the kernels, for example 32,256,1024")
       ->capture_default_str();
-  sub->add_option("--blocks", parsed->blocks, "Blocks of the kernels, for example 1,8,32")->capture_default_str();
-  sub->add_option("--backend", config.backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
-  sub->add_option("--gpus", parsed->gpus, "CUDA devices to use, for example 0,2 (default: all)");
-  sub->add_option("--peers", parsed->peers, "Other libraries beside, between GPUs: nvshmem");
-  sub->add_option("--table", parsed->args.table, "JSON file of the sizes at which methods change, for --comm-table");
-  sub->add_option("-T,--timeout", config.timeout_seconds, "Seconds until a wait is given up")->capture_default_str();
-  sub->add_option("--seed", config.seed, "Seed of the data")->check(kNatural)->capture_default_str();
-  sub->add_option("--output-dir,-o", config.output_dir, "Run folder (default: none)");
-  add_metrics(sub, parsed->args.metrics);
-  add_talk(sub, parsed->args.talk);
-  offer(sub, "--backend", {"auto", "cpu", "cuda"});
-  offer_several(sub, "--peers", {"nvshmem"});
-  offer_several(sub, "--ranks", {"threads", "processes"});
-  offer_several(sub, "--operations",
+  app->add_option("--blocks", args.blocks, "Blocks of the kernels, for example 1,8,32")->capture_default_str();
+  app->add_option("--peers", args.peers, "Other libraries beside, between GPUs: nvshmem");
+  app->add_option("--table", args.table, "JSON file of the sizes at which methods change, for --comm");
+  offer(app, "--onesided", {"operations", "patterns", "gemm", "norm", "locality"});
+  offer_several(app, "--peers", {"nvshmem"});
+  offer_several(app, "--ranks", {"threads", "processes"});
+  offer_several(app, "--operations",
                 {"put", "get", "put_signal", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
                  "contended_add", "barrier", "all"});
-  offer_files(sub, {"--table", "--output-dir"});
-  offer_lists(sub, {"--gpus", "--threads", "--blocks", "--shapes", "--tiles"});
-  return {sub,
-          [parsed, sub](const std::string& command_line) { return run_parsed_onesided(*sub, *parsed, command_line); }};
+  offer_files(app, {"--table"});
+  offer_lists(app, {"--threads", "--blocks", "--shapes", "--tiles"});
 }
 
 }  // namespace amdahl::cli

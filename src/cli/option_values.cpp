@@ -76,19 +76,74 @@ void require_one_of(const std::string& option, const std::string& text, const st
   one_of<int>(option, text, choices);
 }
 
-void add_comm(CLI::App* app, std::string& comm, std::string& table) {
-  app->add_option("--comm", comm, "Collectives: auto (the backend's), symmetric (in shared memory), or one algorithm")
-      ->capture_default_str();
-  app->add_option("--comm-table", table,
-                  "File of `amdahl onesided` with the sizes at which symmetric changes algorithm");
-  offer(app, "--comm",
-        {"auto", "symmetric", "symmetric-ll", "symmetric-ll128", "symmetric-one-shot", "symmetric-two-shot"});
-  offer_files(app, {"--comm-table"});
+void refuse_options(const CLI::App& app, std::initializer_list<const char*> options, const std::string& with,
+                    const std::string& remedy) {
+  for (const char* option : options)
+    if (app.count(option) > 0) throw Error(Cause::usage, fmt::format("{} {}", option, with), remedy);
 }
 
-void add_talk(CLI::App* app, Talk& talk) {
-  app->add_flag("--json", talk.json, "Machine-readable result on stdout");
-  app->add_flag("--quiet,-q", talk.quiet, "No plan and no progress");
+void require_positive(const CLI::App& app, const std::string& option, int64_t value) {
+  if (app.count(option) > 0 && value < 1)
+    throw Error(Cause::usage, fmt::format("{} is {}", option, value), "at least 1");
+}
+
+void add_output_options(CLI::App* app, OutputOptions& output) {
+  app->add_flag("--json", output.json, "Machine-readable result on stdout");
+  app->add_flag("--quiet,-q", output.quiet, "No plan and no progress");
+}
+
+void add_backend(CLI::App* app, std::string& backend, std::string& gpus) {
+  app->add_option("--backend", backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
+  app->add_option("--gpus", gpus, "CUDA devices to use, for example 0,2 (default: all)");
+  offer(app, "--backend", {"auto", "cpu", "cuda"});
+  offer_lists(app, {"--gpus"});
+}
+
+void add_device_speeds(CLI::App* app, std::string& speeds) {
+  app->add_option("--device-speeds", speeds,
+                  "Limit the devices to these fractions of their speed, for example 1,0.5 (virtual devices wait, GPUs "
+                  "use that share of their SMs)");
+  offer_lists(app, {"--device-speeds"});
+}
+
+std::vector<double> parse_speeds(const std::string& speeds) {
+  std::vector<double> all;
+  for (const std::string& part : split_list(speeds)) {
+    const std::optional<double> speed = parse_decimal(part);
+    if (!speed)
+      throw Error(Cause::usage, fmt::format("--device-speeds: '{}' is no number", printable(part, 40)), "1,0.5");
+    all.push_back(*speed);
+  }
+  return all;
+}
+
+void add_seed(CLI::App* app, uint64_t& seed, const std::string& help) {
+  app->add_option("--seed", seed, help)->check(kNatural)->capture_default_str();
+}
+
+void add_timeout(CLI::App* app, double& seconds) {
+  app->add_option("-T,--timeout", seconds, "Seconds until a wait is given up")->capture_default_str();
+}
+
+void add_output_dir(CLI::App* app, std::string& folder, const std::string& usual) {
+  app->add_option("--output-dir,-o", folder, fmt::format("Run folder (default: {})", usual));
+  offer_files(app, {"--output-dir"});
+}
+
+void add_comm(CLI::App* app, std::string& comm) {
+  app->add_option(
+         "--comm", comm,
+         "Collectives: auto (the backend's), symmetric (in shared memory), one of its algorithms, or symmetric with "
+         "FILE.json of collectives --onesided")
+      ->capture_default_str();
+  offer(app, "--comm",
+        {"auto", "symmetric", "symmetric-ll", "symmetric-ll128", "symmetric-one-shot", "symmetric-two-shot"});
+  offer_files(app, {"--comm"});
+}
+
+void finish_comm(std::string& comm, std::string& table) {
+  if (!comm.ends_with(".json") && comm.find('/') == std::string::npos) return;
+  table = std::exchange(comm, "symmetric");
 }
 
 void use_machine(const std::string& file, MachineSpec& machine) {
@@ -108,12 +163,13 @@ namespace {
 constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, passed to child processes
 }
 
-void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes) {
-  app->add_option(name, processes.count, help)->check(kWhole)->capture_default_str();
+void add_fresh_processes(CLI::App* app, FreshProcesses& processes, const std::string& help) {
+  app->add_option("--processes", processes.count, help)->check(kWhole)->capture_default_str();
   app->add_option(kSlice, "One process of several")->group("");
 }
 
-void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir, Talk& talk) {
+void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir,
+                            OutputOptions& output) {
   if (app.count(kSlice) == 0) {
     if (processes.count < 2) return;
     processes.program = own_program();
@@ -130,7 +186,7 @@ void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std:
                 "leave it to amdahl, which starts its processes with it");
   slice.run_dir = text.substr(static_cast<size_t>(used));
   output_dir = slice.run_dir;
-  talk.quiet = true;
+  output.quiet = true;
 }
 
 void end_at_once(const Error& error) {

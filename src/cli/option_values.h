@@ -1,4 +1,4 @@
-// Shared by the files that define options: the parser library, validated values, options common to all commands.
+// Shared by the files that define options: the parser library, validated values, options common to several commands.
 //
 // A command is defined once and run at most once, after parsing; its `run` owns the parsed values.
 #pragma once
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/help_format.h"
 #include "cli/offers.h"
 
 namespace amdahl::cli {
@@ -24,22 +25,24 @@ struct Command {
 
 /// Defines all commands.
 std::vector<Command> define_commands(CLI::App& app);
-/// Each adds a group of commands to the parser.
-std::vector<Command> define_training_commands(CLI::App& app);
-std::vector<Command> define_reading_commands(CLI::App& app);
-std::vector<Command> define_fabric_commands(CLI::App& app);
-std::vector<Command> define_sensor_commands(CLI::App& app);
-std::vector<Command> define_shell_commands(CLI::App& app);
-/// Commands whose options have a file of their own.
-Command define_all(CLI::App& app);
-Command define_onesided(CLI::App& app);
-Command define_compare(CLI::App& app);
-Command define_calibrate(CLI::App& app);
+Command define_study(CLI::App& app);
+Command define_train(CLI::App& app);
 Command define_plan(CLI::App& app);
-Command define_cost(CLI::App& app);
+Command define_calibrate(CLI::App& app);
+Command define_compare(CLI::App& app);
 Command define_report(CLI::App& app);
-/// Subcommands of `sensor` whose options have a file of their own.
+Command define_info(CLI::App& app);
+Command define_doctor(CLI::App& app);
+Command define_links(CLI::App& app);
+Command define_collectives(CLI::App& app);
+Command define_all(CLI::App& app);
+/// `sensor` and its commands.
+std::vector<Command> define_sensor_commands(CLI::App& app);
 Command define_sensor_bench(CLI::App& sensor);
+/// The hidden option that writes completion scripts and manual pages when the program is installed.
+void define_shell_files(CLI::App& app, std::string& folder);
+int write_shell_files(CLI::App& app, const std::string& folder);
+
 /// Parses `--grid`: "128" or "200x200x40".
 std::array<int64_t, 3> parse_grid(const std::string& text);
 
@@ -70,22 +73,43 @@ T one_of(const std::string& option, const std::string& text, const std::vector<s
 
 /// Like one_of, for names without values.
 void require_one_of(const std::string& option, const std::string& text, const std::vector<std::string>& names);
+/// Error{usage} for each of `options` that was given: they have no effect `with` what else was.
+void refuse_options(const CLI::App& app, std::initializer_list<const char*> options, const std::string& with,
+                    const std::string& remedy);
+/// Error{usage} when the option was given and its value is below 1; without it, 0 stands for the default.
+void require_positive(const CLI::App& app, const std::string& option, int64_t value);
 
-void add_talk(CLI::App* app, Talk& talk);
+/// `--json` and `--quiet`.
+void add_output_options(CLI::App* app, OutputOptions& output);
 
-/// `--comm` and `--comm-table`: whose collectives the ranks use.
-void add_comm(CLI::App* app, std::string& comm, std::string& table);
+/// `--backend` and `--gpus`.
+void add_backend(CLI::App* app, std::string& backend, std::string& gpus);
+/// `--device-speeds`: "1,0.5".
+void add_device_speeds(CLI::App* app, std::string& speeds);
+std::vector<double> parse_speeds(const std::string& speeds);
+/// `--seed` and `--timeout`.
+void add_seed(CLI::App* app, uint64_t& seed, const std::string& help = "Seed of the data");
+void add_timeout(CLI::App* app, double& seconds);
+/// `-o, --output-dir`.
+void add_output_dir(CLI::App* app, std::string& folder, const std::string& usual = "none");
+
+/// `--comm`: whose collectives the ranks use. A file is a table of `amdahl collectives --onesided`.
+void add_comm(CLI::App* app, std::string& comm);
+/// Splits the value of `--comm` into the name and the file of a table.
+void finish_comm(std::string& comm, std::string& table);
 
 /// `--machine FILE`: reads the machine, and sets the environment variables that its quarantined pairs need, before NCCL
 /// is opened. Reports them on stderr. Does nothing without a file.
 void use_machine(const std::string& file, MachineSpec& machine);
 
-/// Adds option `name` (`--processes`, `--repeat`): the number of fresh processes for a measurement.
-void add_fresh_processes(CLI::App* app, const std::string& name, const std::string& help, FreshProcesses& processes);
-inline constexpr const char* kRepeatHelp = "Repeat all of it in this many fresh processes; compare needs several";
+/// `--processes`: the number of fresh processes for a measurement.
+void add_fresh_processes(
+    CLI::App* app, FreshProcesses& processes,
+    const std::string& help = "Repeat all of it in this many fresh processes; compare needs several");
 /// Sets the command that starts the child processes. In a child process, sets its slice and `output_dir`, and makes it
 /// quiet.
-void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir, Talk& talk);
+void finish_fresh_processes(const CLI::App& app, FreshProcesses& processes, std::string& output_dir,
+                            OutputOptions& output);
 
 /// Ends the process with the error's message and exit code, from any thread; for a rank whose job is lost.
 void end_at_once(const Error& error);

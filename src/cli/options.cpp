@@ -75,12 +75,16 @@ void refuse_empty_values(const CLI::App& app) {
                     option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
-// Adds --color to the program and to every command, so that its position is free.
-void add_color(CLI::App& app, std::string& color) {
+// Adds --color to the program and to every command, so that its position is free, and puts the options that every
+// command has into one group.
+void add_common(CLI::App& app, std::string& color) {
   app.add_option("--color", color, "Colour of verdicts, findings and errors: auto (on terminals), always or never")
       ->capture_default_str();
   offer(&app, "--color", {"auto", "always", "never"});
-  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) add_color(*sub, color);
+  for (CLI::Option* option : app.get_options())
+    for (const char* name : {"help", "help-all", "version", "json", "quiet", "color"})
+      if (option->check_lname(name)) option->group("Common");
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) add_common(*sub, color);
 }
 
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
@@ -94,9 +98,10 @@ int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const 
 
 std::vector<Command> define_commands(CLI::App& app) {
   std::vector<Command> commands;
-  for (const auto define : {define_training_commands, define_reading_commands, define_fabric_commands,
-                            define_sensor_commands, define_shell_commands})
-    for (Command& command : define(app)) commands.push_back(std::move(command));
+  for (const auto define : {define_study, define_train, define_plan, define_calibrate, define_compare, define_report,
+                            define_info, define_doctor, define_links, define_collectives, define_all})
+    commands.push_back(define(app));
+  for (Command& command : define_sensor_commands(app)) commands.push_back(std::move(command));
   return commands;
 }
 
@@ -104,12 +109,15 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app{"amdahl: measures what more GPUs buy, and says so with statistics behind it"};
   app.require_subcommand(0, 1);
   use_help_format(app);
+  app.footer("Every command has --help and --help-all, and those with results --json and -q, --quiet.");
   bool print_version = false;
+  std::string shell_files;
   app.add_flag("--version", print_version, "Version and commit");
+  define_shell_files(app, shell_files);
   const std::vector<Command> commands = define_commands(app);
   name_fields(command_tree(app));
   std::string color = "auto";
-  add_color(app, color);
+  add_common(app, color);
   check_fractions(app);
   try {
     app.parse(argc, argv);
@@ -130,6 +138,7 @@ int parse_and_run(int argc, char** argv) {
     fmt::print("amdahl {} ({})\n", version(), build_commit());
     return 0;
   }
+  if (!shell_files.empty()) return write_shell_files(app, shell_files);
   return run_parsed(app, commands, command_line);
 }
 

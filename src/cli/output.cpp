@@ -39,6 +39,10 @@ void show_data(std::string_view text) {
   }
 }
 
+void show_place(const char* what, const std::string& path, const OutputOptions& output) {
+  if (!path.empty()) show(output.json ? stderr : stdout, fmt::format("{}: {}\n", what, path));
+}
+
 void show_written(const std::string& file) {
   struct stat written {};
   struct stat standard {};

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "amdahl/machine.h"
+#include "cli/commands.h"
 
 namespace amdahl::cli {
 
@@ -19,6 +20,18 @@ void show(std::FILE* to, std::string_view lines);
 
 /// Prints data for other programs to stdout, verbatim; to a terminal as `show` does.
 void show_data(std::string_view text);
+
+/// Prints a result: its JSON, or its text.
+template <class Outcome>
+void show_outcome(const Outcome& outcome, const OutputOptions& output) {
+  if (output.json)
+    show_data(to_json(outcome) + "\n");
+  else
+    show(stdout, to_text(outcome));
+}
+
+/// Prints "run: FOLDER" beside the result; nothing without a folder.
+void show_place(const char* what, const std::string& path, const OutputOptions& output);
 
 /// Prints the name of a written file to stdout, unless that file is stdout.
 void show_written(const std::string& file);

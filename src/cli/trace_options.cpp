@@ -24,56 +24,58 @@ void parse_steps(const std::string& text, TraceConfig& trace) {
     end = whole_number(std::string_view(text).substr(colon + 1));
   }
   if (!first || !end)
-    throw Error(Cause::usage, fmt::format("--trace-steps '{}' is not a range of steps", printable(text)),
-                "FIRST:END, for example 10:13 for steps 10, 11 and 12");
+    throw Error(Cause::usage, fmt::format("--trace steps={} is not a range of steps", printable(text)),
+                "steps=FIRST:END, for example 10:13 for steps 10, 11 and 12");
   if (*first >= *end)
-    throw Error(Cause::usage, fmt::format("--trace-steps {} has no step", text),
-                "FIRST:END with END larger, for example 10:13 for steps 10, 11 and 12");
+    throw Error(Cause::usage, fmt::format("--trace steps={} has no step", text),
+                "steps=FIRST:END with END larger, for example 10:13 for steps 10, 11 and 12");
   trace.first = *first;
   trace.end = *end;
 }
 
-void parse_cell(const std::string& text, TraceConfig& trace) {
+void parse_axis(const std::string& axis, const std::string& text, TraceConfig& trace) {
   constexpr int64_t kMostDevices = 1 << 16;
-  for (const std::string& item : split_list(text)) {
-    const size_t equals = std::min(item.find('='), item.size());
-    const std::string axis = item.substr(0, equals);
-    require_one_of("--trace-cell", axis, {"batch", "devices"});
-    const std::optional<int64_t> value =
-        equals < item.size() ? whole_number(std::string_view(item).substr(equals + 1)) : std::nullopt;
-    if (!value || *value < 1 || (axis == "devices" && *value > kMostDevices))
-      throw Error(Cause::usage, fmt::format("--trace-cell '{}' gives no {}", printable(text), axis),
-                  "for example batch=64,devices=2");
-    if (axis == "batch")
-      trace.global_batch = *value;
-    else
-      trace.devices = static_cast<int>(*value);
-  }
+  const std::optional<int64_t> value = whole_number(text);
+  if (!value || *value < 1 || (axis == "devices" && *value > kMostDevices))
+    throw Error(Cause::usage, fmt::format("--trace {}={} gives no {}", axis, printable(text), axis),
+                "for example batch=64,devices=2");
+  if (axis == "batch")
+    trace.global_batch = *value;
+  else
+    trace.devices = static_cast<int>(*value);
 }
 
 }  // namespace
 
-void add_trace(CLI::App* app, TraceTexts& texts) {
-  app->add_option("--trace", texts.file,
-                  "Trace a few steps of one more run of a cell, for Perfetto: FILE.json.gz or FILE.json (default: "
-                  "trace.json.gz in the run folder)")
+void add_trace(CLI::App* app, std::string& text) {
+  app->add_option(
+         "--trace", text,
+         "Trace steps of one more run of a cell, for Perfetto: FILE.json.gz or FILE.json (default: trace.json.gz in "
+         "the run folder), steps=10:13 (without the end), batch=64,devices=2 (default: the last cell)")
       ->expected(0, 1)
       ->default_str(kInRunFolder);
   offer_files(app, {"--trace"});
-  app->add_option("--trace-steps", texts.steps,
-                  "Steps FIRST:END to trace, without END (default: 10:13, or the last three of a shorter run)");
-  app->add_option("--trace-cell", texts.cell, "Cell to trace, for example batch=64,devices=2 (default: the last one)");
 }
 
-TraceConfig parse_trace(const CLI::App& app, const TraceTexts& texts) {
+TraceConfig parse_trace(const std::string& text) {
   TraceConfig trace;
-  trace.wanted = app.count("--trace") > 0;
-  for (const char* option : {"--trace-steps", "--trace-cell"})
-    if (!trace.wanted && app.count(option) > 0)
-      throw Error(Cause::usage, fmt::format("{} without --trace", option), "--trace, or drop the option");
-  if (texts.file != kInRunFolder) trace.file = texts.file;
-  if (!texts.steps.empty()) parse_steps(texts.steps, trace);
-  if (!texts.cell.empty()) parse_cell(texts.cell, trace);
+  trace.wanted = true;
+  if (text == kInRunFolder) return trace;
+  for (const std::string& part : split_list(text)) {
+    const size_t equals = std::min(part.find('='), part.size());
+    const std::string key = part.substr(0, equals), value = part.substr(std::min(equals + 1, part.size()));
+    if (key == "steps")
+      parse_steps(value, trace);
+    else if (key == "batch" || key == "devices")
+      parse_axis(key, value, trace);
+    else if (equals < part.size() && !part.ends_with(".json") && !part.ends_with(".gz"))
+      require_one_of("--trace", key, {"steps", "batch", "devices"});
+    else if (trace.file.empty())
+      trace.file = part;
+    else
+      throw Error(Cause::usage, fmt::format("--trace: '{}' and '{}'", trace.file, part),
+                  "FILE,steps=10:13,batch=64,devices=2");
+  }
   return trace;
 }
 

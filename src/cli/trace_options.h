@@ -1,4 +1,4 @@
-// Options for tracing single steps.
+// `--trace`: single steps of a study.
 #pragma once
 
 #include <string>
@@ -7,12 +7,8 @@
 
 namespace amdahl::cli {
 
-struct TraceTexts {
-  std::string file, steps, cell;
-};
-
-void add_trace(CLI::App* app, TraceTexts& texts);
-/// Error{usage} for invalid ranges and cells, and for the other options without --trace.
-TraceConfig parse_trace(const CLI::App& app, const TraceTexts& texts);
+void add_trace(CLI::App* app, std::string& text);
+/// "FILE,steps=10:13,batch=64,devices=2", each part at will. Error{usage} for invalid ranges and cells.
+TraceConfig parse_trace(const std::string& text);
 
 }  // namespace amdahl::cli

@@ -62,7 +62,7 @@ void append_function(const CommandNode& command, std::string& script) {
 }  // namespace
 
 std::string zsh_completion(const CommandNode& root) {
-  std::string script = "#compdef amdahl\n# zsh completion for amdahl, written by `amdahl completion zsh`\n";
+  std::string script = "#compdef amdahl\n# zsh completion for amdahl\n";
   for (const CommandNode* command : all_commands(root)) append_function(*command, script);
   return script + "if [[ $funcstack[1] == _amdahl ]]; then _amdahl \"$@\"; else compdef _amdahl amdahl; fi\n";
 }

@@ -199,12 +199,10 @@ NcclSettings nccl_settings(const std::string& profile, const std::vector<std::st
                   (hint.empty() ? std::string() : hint + "? or ") + "export it yourself, unchecked");
     settings[name] = assignment.substr(equals + 1);
   }
-  check_nccl_settings(settings, profile.empty()       ? "`assignments`"
-                                : assignments.empty() ? "`profile`"
-                                                      : "`profile`, `assignments`");
+  check_nccl_settings(settings, "`assignments`");
   NcclSettings all = settings;
   all.insert(environment.begin(), environment.end());  // does not overwrite: assignments take precedence
-  check_nccl_settings(all, settings.empty() ? "the environment" : "the environment with `profile` and `assignments`");
+  check_nccl_settings(all, settings.empty() ? "the environment" : "the environment with `assignments`");
   return settings;
 }
 

@@ -107,7 +107,7 @@ class Arena {
                      [this] { return observer_.cancelled(); });
     if (observer_.cancelled())
       throw Error(Cause::interrupted, "stopped by the user; the transports measured so far are kept",
-                  "fewer `transports` for a shorter run");
+                  "fewer transports in `transports` for a shorter run");
     return results;
   }
 
@@ -174,8 +174,7 @@ ArenaOutcome compare_transports(const ArenaConfig& config, Observer& observer, F
   const int ranks = ranks_of(config.sweep, contenders);
   sweeps_of(config.sweep, ranks);  // rejects wrong names once, instead of in every transport
   if (!config.sweep.nccl_settings.empty() && !any_here(contenders, "cuda"))
-    throw Error(Cause::usage, "`profile` and `assignments` are about NCCL, and no transport here uses it",
-                "leave them out");
+    throw Error(Cause::usage, "`assignments` are about NCCL, and no transport here uses it", "leave them out");
   ArenaOutcome outcome;
   if (ranks < 2) {
     outcome.waived = "1 rank: a collective needs at least 2 devices";

@@ -29,7 +29,7 @@ std::vector<ProcessSpread> spreads_of(const std::string& run, const std::string&
   if (spreads.empty())
     throw Error(Cause::usage,
                 fmt::format("{} has no cell that {} processes measured", run, kFewestCalibrationProcesses),
-                "`processes=10` (study) or `repeat=10` (collectives, links, sensor bench)");
+                "`processes=10` of the command that measured");
   return spreads;
 }
 

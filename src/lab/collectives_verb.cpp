@@ -85,7 +85,7 @@ void require_nccl(const Fleet& fleet, const CollectivesConfig& config) {
     throw Error(
         Cause::usage,
         fmt::format("{} is about NCCL, which CPU virtual devices do not use", config.nccl_settings.begin()->first),
-        "no `profile` and no `assignments`, or GPUs");
+        "no `assignments`, or GPUs");
 }
 
 CollectivesOutcome measure_collectives(const CollectivesConfig& config, Observer& observer, FailureWatch& watch) {

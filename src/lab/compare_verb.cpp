@@ -116,7 +116,7 @@ RunComparison compare_fabrics(const Measurements& a, const Measurements& b, Comp
 
 /// The remedy when one process is not enough.
 constexpr const char* kSeveralProcessesRemedy =
-    "`processes=5` (study) or `repeat=5` (collectives, links, sensor bench) on both sides; several runs of a side as "
+    "`processes=5` on both sides; several runs of a side as "
     "A1+A2+A3; or `machine=FILE` of amdahl calibrate";
 
 /// Without a judged cell, a regression limit would pass any measurement.

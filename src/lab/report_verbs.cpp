@@ -170,7 +170,7 @@ Advice run_advise(const AdviseConfig& config) {
   request.global_batch = config.batch_size;
   if (config.policy == "study") {
     if (!config.evidence.empty())
-      throw Error(Cause::usage, "`evidence` names records but `policy=study` uses none", "drop one of the two options");
+      throw Error(Cause::usage, "records with `policy=study`, which uses none", "drop one of the two options");
     if (!config.machine.empty())
       throw Error(Cause::usage, "`machine` names a calibration but `policy=study` uses none",
                   "drop one of the two options");

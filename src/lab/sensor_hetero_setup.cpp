@@ -34,7 +34,7 @@ void check_sm_limits(const SensorBenchConfig& config, int devices) {
                   fmt::format("`limit_sms` names device {} and the devices are 0 to {}", limit.device, devices - 1),
                   "more `devices`, or one of these");
     if (!(limit.fraction > 0 && limit.fraction <= 1))
-      throw Error(Cause::usage, fmt::format("`limit_sms` {}:{}", limit.device, limit.fraction),
+      throw Error(Cause::usage, fmt::format("`limit_sms` of device {} is {}", limit.device, limit.fraction),
                   "a fraction above 0, at most 1");
     if (named[static_cast<size_t>(limit.device)])
       throw Error(Cause::usage, fmt::format("`limit_sms` names device {} twice", limit.device), "each device once");
@@ -115,7 +115,7 @@ void check_hetero(const SensorBenchConfig& config) {
   if (detect_launch(config.engine.environment).multi_process())
     throw Error(Cause::usage, "`mode=hetero` drives all devices from one process", "no launcher");
   if (config.cpu_share && choose_backend(config.engine, FleetNeeds::devices).name == "cpu")
-    throw Error(Cause::usage, "`cpu_share`: all devices are the CPU's already", "`limit_sms=1:0.5`, or GPUs");
+    throw Error(Cause::usage, "`cpu_share`: all devices are the CPU's already", "`limit_sms=1,0.5`, or GPUs");
   for (const int devices : device_counts(config)) {
     if (devices < 2)
       throw Error(Cause::usage, "`mode=hetero` has one device", "`devices=2`, or `cpu_share` beside a GPU");

@@ -215,7 +215,7 @@ TimelineOutcome run_resample(const TimelineConfig& config) {
   for (const Trajectories& stream : streams) names.push_back(stream.name);
   if (config.stream.empty() && streams.size() > 1)
     throw Error(Cause::usage, fmt::format("{} has {} streams", config.input, streams.size()),
-                fmt::format("`stream` with one of {}; or amdahl sensor fuse", fmt::join(names, ", ")));
+                fmt::format("`stream` with one of {}; or amdahl sensor resample `fuse`", fmt::join(names, ", ")));
   if (!config.stream.empty())
     std::erase_if(streams, [&](const Trajectories& stream) { return stream.name != config.stream; });
   if (streams.empty())

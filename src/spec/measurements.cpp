@@ -83,7 +83,7 @@ Measurements read_document(const std::string& text, const std::string& origin) {
                           "('nccl_version'), rccl-tests (lines with 'busBw'), nvbandwidth ('nvbandwidth') or RoboCache "
                           "('multimodal_fusion')",
                           origin),
-              "`collectives json_file=FILE`, `sensor bench json_file=FILE`, all_reduce_perf -J FILE or nvbandwidth "
+              "the output of `collectives json` or `sensor bench json`, all_reduce_perf -J FILE or nvbandwidth "
               "-j > FILE");
 }
 

@@ -1,4 +1,4 @@
-// The choices of `amdahl onesided`; schema: docs/schema/onesided.schema.json.
+// The choices of `amdahl collectives --onesided`; schema: docs/schema/onesided.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"

@@ -1,4 +1,4 @@
-// The JSON output of `amdahl plans`; schema: docs/schema/plans.schema.json.
+// The JSON output of `amdahl plan --list`; schema: docs/schema/plans.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "amdahl/plans.h"

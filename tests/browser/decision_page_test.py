@@ -15,7 +15,7 @@ def page_of(case, *command):
 
 
 def cost(case, *runs, prices=PRICES):
-    return page_of(case, "cost", *runs, "--prices", case.write("p.toml", prices))
+    return page_of(case, "report", *runs, "--prices", case.write("p.toml", prices))
 
 
 def expect_sound(page):

@@ -114,7 +114,7 @@ def check_cost_and_comparison(case):
     study_fixture.study(case.path("a"), watt=500)
     study_fixture.study(case.path("b"), seed=2)
     report(case, "a")  # skips where no charts are drawn
-    case.run("cost", "a", "--prices", prices, "--html", "cost.html", timeout=120)
+    case.run("report", "a", "--prices", prices, "--html", "cost.html", timeout=120)
     case.run("compare", "a", "b", "--html", "compare.html", timeout=120)
     for name in ("cost.html", "compare.html"):
         expect_laid_out(case.path(name))

@@ -69,8 +69,8 @@ class Perfetto:
 
 
 def traced(case):
-    case.run("study", "--backend", "cpu", "--batch-sizes", "256", "--devices", "2", "--runs", "2", "--bucket-mb", "0.05",
-             "--trace", "--trace-steps", "10:12", "--output-dir", "run")
+    case.run("study", "--backend", "cpu", "--batch-sizes", "256", "--devices", "2", "--runs", "2", "--plan", "bucket-mb=0.05",
+             "--trace", "steps=10:12", "--output-dir", "run")
     return case.path("run/trace.json.gz")
 
 

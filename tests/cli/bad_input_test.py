@@ -24,7 +24,7 @@ def check_gpu_asked_for_without_one(case):
 def check_more_devices_than_rows(case):
     case.refused(2, "usage", "study", "--batch-sizes", "2", "--devices", "1,4", "-o", "r", says=["batch 2", "4 devices"])
     case.refused(2, "usage", "train", "--batch-size", "2", "--devices", "4", "-o", "r", says=["batch 2", "4 devices"])
-    case.refused(2, "usage", "study", "--batch-sizes", "4", "--devices", "2", "--accumulate", "4", "-o", "r",
+    case.refused(2, "usage", "study", "--batch-sizes", "4", "--devices", "2", "--plan", "m4", "-o", "r",
                  says=["4 micro-batches"])
     assert not case.path("r").exists(), "a refused study leaves a folder"
 
@@ -33,7 +33,7 @@ def check_unknown_names(case):
     wrong = [
         (("study", "--model", "mediun"), ["'mediun'", "medium?"]),
         (("study", "--model", "missing.json"), ["missing.json"]),
-        (("study", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("study", "--plan", "zer1"), ["'zer1'", "zero1?"]),
         (("study", "--mode", "mult"), ["'mult'", "multi?"]),
         (("study", "--scaling", "wek"), ["'wek'", "weak?"]),
         (("study", "--optimizer", "adm"), ["'adm'", "adam?"]),
@@ -43,13 +43,13 @@ def check_unknown_names(case):
         (("study", "--batchsizes", "16"), ["'--batchsizes'", "--batch-sizes?"]),
         (("study", "--run=5"), ["'--run'", "--runs?"]),
         (("train", "--epoch", "3"), ["'--epoch'", "--epochs?"]),
-        (("train", "--strategy", "dpp"), ["'dpp'", "ddp?"]),
+        (("train", "--plan", "zer1"), ["'zer1'", "zero1?"]),
         (("train", "--optimizer", "sgdd"), ["'sgdd'", "sgd?"]),
         (("studdy",), ["'studdy'", "study?"]),
         (("--vershon",), ["'--vershon'", "--version?"]),
         (("info", "b"), ["'b'", "amdahl info --help"]),
-        (("advise", "--params", "1M", "--policy", "studi"), ["'studi'", "study?"]),
-        (("advise",), ["--params"]),
+        (("plan", "--params", "1M", "--advise=studi"), ["'studi'", "study?"]),
+        (("plan", "--advise"), ["--params"]),
         (("compare", "a"), ["b"]),
     ]
     for words, says in wrong:
@@ -62,7 +62,7 @@ def check_unknown_columns(case):
     case.refused(2, "usage", "train", "--data", DIGITS, says=["target", "digits.csv"])
     case.refused(2, "usage", "train", "--target", "label", says=["--data"])
     case.refused(2, "usage", "train", "--data", "none.csv", "--target", "y", says=["none.csv"])
-    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "label", "--missing", "dropp", says=["drop?"])
+    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "label", "--data-options", "missing=dropp", says=["drop?"])
 
 
 def check_bad_csv(case):
@@ -74,7 +74,7 @@ def check_bad_csv(case):
         ("header.csv", "a,b,y\n", 2, "data-corrupt", []),
         ("word.csv", "a,b,y\n" + rows + "7,oops,1\n", 2, "data-corrupt", ["line 32", "'b'", "oops"]),
         ("hole.csv", "a,b,y\n" + rows + "7,,1\n", 2, "data-corrupt", ["line 32", "'b'", "missing"]),
-        ("nan.csv", "a,b,y\n" + rows + "7,nan,1\n", 2, "data-corrupt", ["line 32", "'b'", "nan", "--missing"]),
+        ("nan.csv", "a,b,y\n" + rows + "7,nan,1\n", 2, "data-corrupt", ["line 32", "'b'", "nan", "--data-options missing"]),
         ("inf.csv", "a,b,y\n" + rows + "7,1e99,1\n", 1, "non-finite", ["line 32", "'b'", "1e99"]),
         ("binary.csv", "a,b,y\n1,\0,3\n", 2, "data-corrupt", ["line 2"]),
         ("quote.csv", 'a,b,y\n1,"2,3\n' + rows, 2, "data-corrupt", ["line 2"]),
@@ -133,11 +133,11 @@ def check_a_model_that_does_not_fit_is_refused_with_its_parts(case):
                       "1", "-q", "-o", "r", code=3)
     harness.check_error(result.stderr, "out-of-memory",
                         ["gpt2", "3072 rows per device", "parameters 497.9 MB", "gradients 497.9 MB", "optimizer 995.8 MB",
-                         "activations", "workspace", "data", "free for 2 devices", "a smaller batch", "--accumulate",
-                         "--recompute block", "--strategy zero1"])
-    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--batch-size", "6144", "--recompute", "block",
+                         "activations", "workspace", "data", "free for 2 devices", "a smaller batch", "--plan mN",
+                         "--plan recompute=block", "--plan zero1"])
+    result = case.run("train", "--backend", "cpu", "--model", "gpt2", "--batch-size", "6144", "--plan", "recompute=block",
                       "--epochs", "1", "-q", "-o", "s", code=3)
-    assert "--recompute" not in result.stderr and "zero1" not in result.stderr, result.stderr
+    assert "recompute" not in result.stderr and "zero1" not in result.stderr, result.stderr
 
 
 def check_layers_that_do_not_chain(case):
@@ -162,10 +162,10 @@ def check_ignored_columns(case):
     rows = "".join(f"row{i},{i % 7},{(i * 5) % 11},{i % 2}\n" for i in range(200))
     case.write("d.csv", "id,a,b,y\n" + rows)
     words = ("--backend", "cpu", "--data", "d.csv", "--target", "y", "--epochs", "1", "-q")
-    case.run("train", *words, "--ignore", "id", "-o", "r")
-    case.refused(2, "usage", "train", *words, "--ignore", "ib", "-o", "s", says=["'ib'", "'id'?"])
-    case.refused(2, "usage", "train", *words, "--ignore", "y", "-o", "s", says=["'y'", "twice"])
-    case.refused(2, "usage", "train", "--ignore", "id", "-o", "s", says=["--ignore", "--data"])
+    case.run("train", *words, "--data-options", "ignore=id", "-o", "r")
+    case.refused(2, "usage", "train", *words, "--data-options", "ignore=ib", "-o", "s", says=["'ib'", "'id'?"])
+    case.refused(2, "usage", "train", *words, "--data-options", "ignore=y", "-o", "s", says=["'y'", "twice"])
+    case.refused(2, "usage", "train", "--data-options", "ignore=id", "-o", "s", says=["--data-options ignore", "--data"])
 
 
 def check_diverging_validation(case):
@@ -206,7 +206,7 @@ def check_damaged_records(case):
         folder = case.path("bad " + name)
         folder.mkdir()
         (folder / "records.jsonl").write_text("\n".join([*lines[:number], line, *lines[number + 1:]]) + "\n")
-        for words in (("report", folder.name), ("advise", "--model", "medium", "--from", folder.name),
+        for words in (("report", folder.name), ("report", folder.name, "--advise", "--model", "medium"),
                       ("compare", folder.name, "good")):
             if words[0] == "compare" and name == "no series":
                 assert "note: bad no series: 1 record without a result" in case.run(*words).stdout
@@ -226,7 +226,7 @@ def check_training_runs(case):
     assert "Training loss" in case.run("report", "t").stdout
     assert case.path("t/report.md").read_text() == report
     assert json.loads(case.run("report", "t", "--json").stdout)["kind"] == "train-epoch"
-    case.refused(2, "usage", "advise", "--model", "medium", "--from", "t", says=["train run"])
+    case.refused(2, "usage", "report", "t", "--advise", "--model", "medium", says=["train run"])
 
 
 def check_diverging_loss(case):
@@ -250,7 +250,7 @@ def check_spaced_lists(case):
         (("collectives", "-d", "f32", "bf16"), "-d f32,bf16"),
         (("doctor", "--gpus", "0", "1"), "--gpus 0,1"),
         (("sensor", "bench", "--points", "1000", "2000"), "--points 1000,2000"),
-        (("advise", "--assume-devices", "2", "4"), "--assume-devices 2,4"),
+        (("plan", "--assume-devices", "2", "4"), "--assume-devices 2,4"),
     ]
     for words, remedy in spaced:
         case.refused(2, "usage", *words, says=["joined with commas", f"try: {remedy}"])
@@ -268,15 +268,18 @@ def check_sizes_in_lower_case(case):
 
 
 def check_counts_of_zero_and_less(case):
-    study = [("--runs", "0"), ("--runs", "-1"), ("--steps", "0"), ("--warmup", "-3"), ("--accumulate", "0"),
+    study = [("--runs", "0"), ("--runs", "-1"), ("--steps", "0"), ("--warmup", "-3"),
              ("--devices", "0"), ("--devices", "1,-2"), ("--batch-sizes", "0"), ("--batch-sizes", "16,-16"),
-             ("--batch-sizes", "16,,32"), ("--devices", "two"), ("--bucket-mb", "0"), ("--bucket-mb", "-1"),
+             ("--batch-sizes", "16,,32"), ("--devices", "two"), 
              ("--learning-rate", "0"), ("--learning-rate", "-0.1"), ("--learning-rate", "nan"), ("--timeout", "0"),
              ("--timeout", "-1"), ("--rel-ci", "-0.1"), ("--runs", "many"), ("--seed", "-1"), ("--gpus", "-1")]
     train = [("--epochs", "0"), ("--epochs", "-1"), ("--devices", "0"), ("--devices", "-2"), ("--batch-size", "0"),
-             ("--batch-size", "-8"), ("--accumulate", "0"), ("--accumulate", "-1"), ("--bucket-mb", "0"),
-             ("--learning-rate", "0"), ("--validation", "1"), ("--validation", "-0.5"), ("--validation", "nan"),
+             ("--batch-size", "-8"),              ("--learning-rate", "0"), ("--validation", "1"), ("--validation", "-0.5"), ("--validation", "nan"),
              ("--timeout", "0")]
+    for part, says in (("m0", "accumulate is '0'"), ("m-1", "accumulate is '-1'"), ("bucket-mb=0", "bucket-mb is '0'"),
+                       ("bucket-mb=-1", "bucket-mb is '-1'"), ("m010", "'m010'"), ("m1.5", "'m1.5'"), ("m0x10", "'m0x10'")):
+        for verb in ("study", "train"):
+            case.refused(2, "usage", verb, "--plan", part, "-o", "r", says=[says])
     for verb, wrong in (("study", study), ("train", train)):
         for option, value in wrong:
             case.refused(2, "usage", verb, option, value, "-o", "r", says=[option])
@@ -285,9 +288,9 @@ def check_counts_of_zero_and_less(case):
     for option, value in huge:
         rest = ("--batch-sizes", "10000") if option == "--devices" else ()
         case.refused(2, "usage", "study", "--backend", "cpu", option, value, *rest, "-o", "r", says=[option])
-    case.refused(2, "usage", "advise", "--params", "0", says=["--params"])
-    case.refused(2, "usage", "advise", "--params", "-5", says=["--params"])
-    case.refused(2, "usage", "advise", "--params", "1M", "--batch", "0", says=["--batch"])
+    case.refused(2, "usage", "plan", "--advise", "--params", "0", says=["--params"])
+    case.refused(2, "usage", "plan", "--advise", "--params", "-5", says=["--params"])
+    case.refused(2, "usage", "plan", "--advise", "--params", "1M", "--batch-size", "0", says=["--batch-size"])
     assert not case.path("r").exists(), "a refused command leaves a folder"
 
 
@@ -325,28 +328,28 @@ def check_rank_that_never_comes(case):
 
 def check_options_that_would_do_nothing(case):
     tiny = ("study", *TINY, "--runs", "1", "-q", "-o", "r")
-    for option in ("--model", "--data", "--target", "--gpus", "--from", "--ignore", "--missing"):
+    for option in ("--model", "--data", "--target", "--gpus", "--from", "--data-options"):
         case.refused(2, "usage", *tiny, option, "", says=[option, "empty"])
     case.refused(2, "usage", "train", "-o", "", says=["--output-dir", "empty"])
-    for words in (("report", ""), ("compare", "", "r"), ("advise", "--params", "")):
+    for words in (("report", ""), ("compare", "", "r"), ("plan", "--advise", "--params", "")):
         case.refused(2, "usage", *words, says=["empty"])
-    for words in (("--missing", "mean"), ("--delimiter", ";"), ("--regression",), ("--ignore", "id"), ("--target", "y")):
+    for words in (("--data-options", "missing=mean"), ("--data-options", "delimiter=;"), ("--data-options", "regression"), ("--data-options", "ignore=id"), ("--target", "y")):
         case.refused(2, "usage", *tiny, *words, says=[words[0], "--data"])
     case.refused(2, "usage", *tiny, "--from", "r", says=["--from", "--mode auto"])
-    case.refused(2, "usage", "advise", "--params", "1M", "--policy", "study", "--from", "r", says=["--from"])
+    case.refused(2, "usage", "report", "r", "--params", "1M", "--advise=study", says=["records with --advise study"])
     case.refused(2, "usage", *tiny, "--dry-run", "--json", says=["--dry-run", "--json"])
     assert not case.path("r").exists(), "a refused command leaves a folder"
 
 
 def check_numbers_that_read_as_others(case):
-    whole = {"study": ("--runs", "--steps", "--warmup", "--accumulate", "--seed"),
-             "train": ("--epochs", "--batch-size", "--devices", "--seed"), "advise": ("--batch",)}
+    whole = {"study": ("--runs", "--steps", "--warmup", "--seed"),
+             "train": ("--epochs", "--batch-size", "--devices", "--seed"), "plan": ("--batch-size",)}
     for verb, options in whole.items():
         for option in options:
             for value in ("010", "0x10", "99999999999999999999", "1.5"):
                 case.refused(2, "usage", verb, option, value, says=[option, value])
     for value in ("nan", "1e300"):
-        case.refused(2, "usage", "train", "--bucket-mb", value, says=["--bucket-mb is " + value.replace("1e300", "1e+300")])
+        case.refused(2, "usage", "train", "--plan", f"bucket-mb={value}", says=[f"bucket-mb is '{value}'"])
     for value in ("1e-60", "1e60"):  # none and infinity in 32 bits
         case.refused(2, "usage", "train", "--learning-rate", value, says=["--learning-rate"])
 
@@ -363,12 +366,12 @@ def check_errors_are_one_safe_line(case):
 def check_column_with_a_comma(case):
     case.write("d.csv", 'id,"price, net",b,y\n' + "".join(f"row{i},{i % 7},{i % 3},{i % 2}\n" for i in range(100)))
     words = ("train", "--backend", "cpu", "--data", "d.csv", "--epochs", "1", "--target", "y", "-q")
-    case.run(*words, "--ignore", '"price, net",id', "-o", "r")
-    case.refused(2, "usage", *words, "--ignore", "price, net", "-o", "s", says=["'price'"])
+    case.run(*words, "--data-options", 'ignore="price, net",ignore=id', "-o", "r")
+    case.refused(2, "usage", *words, "--data-options", "ignore=price, net", "-o", "s", says=["' net'"])
     constant = "a,y\n" + "".join(f"{i},5\n" for i in range(100))
     case.write("c.csv", constant)
-    case.refused(2, "data-corrupt", "train", "--data", "c.csv", "--target", "y", says=["same class '5'", "or --regression"])
-    case.run("train", "--backend", "cpu", "--data", "c.csv", "--target", "y", "--regression", "--epochs", "1", "-q", "-o", "c")
+    case.refused(2, "data-corrupt", "train", "--data", "c.csv", "--target", "y", says=["same class '5'", "or --data-options regression"])
+    case.run("train", "--backend", "cpu", "--data", "c.csv", "--target", "y", "--data-options", "regression", "--epochs", "1", "-q", "-o", "c")
 
 
 harness.main(globals())

@@ -74,7 +74,7 @@ def check_folder_that_holds_a_run(case):
     assert "--resume" not in error.stderr, "train has no --resume"
     for words in (("links", "--backend", "cpu", "-b", "64K"), ("collectives", "--backend", "cpu", "-e", "1K"), ("doctor",),
                   ("sensor", "bench", "--backend", "cpu", "--points", "1000"),
-                  ("collectives", "--backend", "cpu", "-e", "1K", "--arena", "--transports", "threads")):
+                  ("collectives", "--backend", "cpu", "-e", "1K", "--arena=threads")):
         error = case.refused(2, "usage", *words, "--output-dir", "r", says=["r already holds a run", "another folder"])
         assert "--resume" not in error.stderr, words
     case.refused(2, "usage", "study", *TINY, "--runs", "1", "-o", "r", "--resume", "--seed", "7", says=["seed", '"42"', '"7"'])
@@ -95,17 +95,17 @@ def check_places_that_cannot_be_written(case):
     collectives = ("collectives", *cpu, "-e", "1K")
     bench = ("sensor", "bench", *cpu, "--points", "1000")
     folders = [("study", *TINY), ("study", *TINY, "--processes", "2", "--runs", "4"), ("train", *cpu), links, collectives,
-               bench, ("doctor", *cpu), (*collectives, "--arena", "--transports", "threads"),
-               (*links, "--repeat", "2")]
+               bench, ("doctor", *cpu), (*collectives, "--arena=threads"),
+               (*links, "--processes", "2")]
     for words in folders:
         result = case.refused(2, "usage", *words, "--output-dir", "file/r", says=["file/r", "Not a directory"])
         assert result.stderr.count("\n") == 1 and not result.stdout, (words, result)
-    files = [((*links,), "--heat-map"), ((*links,), "--machine"), (("doctor", *cpu), "--machine"),
-             ((*collectives,), "-J"), ((*collectives,), "--curves"), ((*collectives, "--arena"), "--env-file"),
-             (("study", *TINY), "--metrics-file"), (("study", *TINY), "--trace"), ((*bench,), "-o"),
+    files = [((*links,), "--machine"), (("doctor", *cpu), "--machine"),
+             ((*collectives, "--arena"), "--env-file"), ((*collectives, "--onesided"), "--table"),
+             (("study", *TINY), "--trace"),
              (("sensor", "voxelize", harness.SOURCE / "data" / "vlp16.ply", "--voxel-size", "1"), "-o")]
     for words, option in files:
-        ending = {"--metrics-file": ".prom", "--trace": ".json", "-o": ".npy"}.get(option, "")
+        ending = {"--trace": ".json", "-o": ".npy"}.get(option, "")
         for file, says in ((f"nowhere/f{ending}", "there is no folder nowhere"), (f"folder{ending}", "is a folder")):
             case.path(f"folder{ending}").mkdir(exist_ok=True)
             result = case.refused(2, "usage", *words, option, file, says=[file, says])

@@ -34,7 +34,7 @@ def check_the_same_loss_on_1_2_and_4_devices(case):
 def check_prefetched_batches_change_no_bit(case):
     for devices in (1, 2):
         resident = learned(case, f"r{devices}", "--devices", devices, "--save", "r.safetensors", epochs=2)
-        prefetched = learned(case, f"p{devices}", "--devices", devices, "--save", "p.safetensors", "--input", "prefetch",
+        prefetched = learned(case, f"p{devices}", "--devices", devices, "--save", "p.safetensors", "--plan", "input=prefetch",
                              epochs=2)
         assert case.path("r.safetensors").read_bytes() == case.path("p.safetensors").read_bytes()
         for a, b in zip(resident, prefetched, strict=True):

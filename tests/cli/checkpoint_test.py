@@ -17,7 +17,7 @@ KILLS = 20
 OPTIONS = {"--backend": "cpu", "--data": DIGITS, "--target": "label", "--model": "tiny.json", "--batch-size": 64,
            "--epochs": 12, "--optimizer": "adamw", "--clip-norm": 1, "--lr-schedule": "cosine"}
 ONE = {"--devices": 1}
-ON = (ONE, {"--devices": 2, "--strategy": "ddp"}, {"--devices": 2, "--strategy": "zero1"})
+ON = (ONE, {"--devices": 2, "--plan": "ddp"}, {"--devices": 2, "--plan": "zero1"})
 CONSTANT = {**ONE, "--lr-schedule": "constant"}
 
 
@@ -177,7 +177,7 @@ def check_more_devices_can_go_on(case):
     prepare(case)
     interrupted(case, "two", ON[2])
     for devices in (1, 3):
-        result = case.run(*train({"--devices": devices, "--strategy": "zero1"}), "--checkpoint-dir", "two/checkpoints",
+        result = case.run(*train({"--devices": devices, "--plan": "zero1"}), "--checkpoint-dir", "two/checkpoints",
                           "--resume", "-o", f"on{devices}", "--json")
         series = {s["name"]: s["samples"][0] for s in json.loads(result.stdout)["series"]}
         assert series["validation_accuracy"] > 0.8, series
@@ -190,7 +190,7 @@ def check_a_transformer_goes_on(case):
     case.write("text.json", json.dumps({"version": 1, "name": "text", "input_width": 24, "input_shape": [24],
                                         "loss": "softmax_cross_entropy", "layers": layers}))
     words = ("train", "-q", "--backend", "cpu", "--data", harness.SOURCE / "data" / "gpl-3.0.txt", "--model", "text.json",
-             "--optimizer", "adamw", "--devices", "2", "--strategy", "zero1")
+             "--optimizer", "adamw", "--devices", "2", "--plan", "zero1")
     case.run(*words, "--epochs", "2", "-o", "whole", "--save", "whole.safetensors")
     case.run(*words, "--epochs", "1", "-o", "part", "--checkpoint-every", "10")
     case.run(*words, "--epochs", "2", "-o", "part", "--resume", "--save", "part.safetensors")
@@ -205,7 +205,7 @@ def check_running_statistics_go_on(case):
     rows = [line.split(",") for line in DIGITS.read_text().split("\n")[1:-1]]
     harness.save_npy(case.path("x.npy"), "|u1", (len(rows), 8, 8, 1), bytes(int(v) * 15 for row in rows for v in row[:64]))
     harness.save_npy(case.path("y.npy"), "|u1", (len(rows),), bytes(int(row[64]) for row in rows))
-    words = ("train", "-q", "--backend", "cpu", "--data", "x.npy", "--labels", "y.npy", "--model", "conv.json", "--lr", "0.01",
+    words = ("train", "-q", "--backend", "cpu", "--data", "x.npy", "--data-options", "labels=y.npy", "--model", "conv.json", "--lr", "0.01",
              "--devices", "2")
     case.run(*words, "--epochs", "3", "-o", "whole", "--save", "whole.safetensors")
     case.run(*words, "--epochs", "2", "-o", "part", "--checkpoint-every", "10")

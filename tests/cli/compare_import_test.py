@@ -40,7 +40,7 @@ def on_gpus(document):
 
 
 def own_collectives(case, name="ours.json"):
-    text = case.run("collectives", *QUICK, "-n", "2", "-w", "1", "-b", "1M", "-e", "16M", "-f", "4", "--format", "json").stdout
+    text = case.run("collectives", *QUICK, "-n", "2", "-w", "1", "-b", "1M", "-e", "16M", "-f", "4", "--json").stdout
     case.write(name, json.dumps(on_gpus(json.loads(text))))
     return name
 
@@ -82,7 +82,8 @@ def check_nccl_tests_against_ours(case):
 
 
 def check_a_run_folder_and_its_own_json(case):
-    case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "1K", "-f", "4", "--output-dir", "r", "-J", "all.json")
+    case.write("all.json", case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "1K", "-f", "4", "--output-dir", "r",
+                                    "--json").stdout)
     for a, b in (("r", "all.json"), ("all.json", "r/records.jsonl")):
         cells = compared(case, a, b)["cells"]
         assert len(cells) == 6 and all(cell["a_over_b_speed"]["ratio"] == 1 for cell in cells), cells
@@ -236,13 +237,12 @@ def check_damaged_lines_beside_peers(case):
 
 
 def check_repeated_sweeps_gate(case):
-    """--repeat 5: five fresh processes, tables of their medians, records with the process, a gate that judges."""
-    case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "256", "-f", "4", "--repeat", "5", "--output-dir", "r", "-q")
+    """--processes 5: five fresh processes, tables of their medians, records with the process, a gate that judges."""
+    case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "256", "-f", "4", "--processes", "5", "--output-dir", "r", "-q")
     found = records_of(case.path("r"))
     assert {record["axes"]["process"] for record in found} == set(range(5)), found
     assert len(found) == 5 * 4 and case.path("r/report.txt").exists()
-    document = json.loads(case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "64", "--repeat", "2", "--format",
-                                   "json").stdout)
+    document = json.loads(case.run("collectives", *QUICK, "-n", "2", "-b", "64", "-e", "64", "--processes", "2", "--json").stdout)
     assert len(document["records"]) == 4, document
     for name, factor in (("fast", 1), ("slow", 2)):  # known times: those of a busy machine decide nothing
         lines = copy.deepcopy(lines_of(case.path("r")))
@@ -254,13 +254,13 @@ def check_repeated_sweeps_gate(case):
         case.write(f"{name}/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     case.run("compare", "fast", "slow", "--fail-on-regression", "5%", code=1)
     case.run("compare", "slow", "fast", "--fail-on-regression", "5%")
-    case.run("links", *QUICK, "-t", "device_to_device_memcpy_read_ce", "-b", "64K", "--repeat", "5", "--output-dir", "l", "-q")
+    case.run("links", *QUICK, "-t", "device_to_device_memcpy_read_ce", "-b", "64K", "--processes", "5", "--output-dir", "l", "-q")
     assert len(records_of(case.path("l"))) == 10 and case.path("l/machine.json").exists()
     case.run("compare", "l", "l", "--fail-on-regression", "5%")
-    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "0", says=["--repeat is 0"])
-    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "5", "--arena", says=["--repeat with --arena"])
-    case.refused(*USAGE, "collectives", *QUICK, "--repeat", "2", env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}, says=["--repeat is 2", "one of several"])
+    case.refused(*USAGE, "collectives", *QUICK, "--processes", "0", says=["--processes is 0"])
+    case.refused(*USAGE, "collectives", *QUICK, "--processes", "5", "--arena", says=["--processes with --arena"])
+    case.refused(*USAGE, "collectives", *QUICK, "--processes", "2", env={"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}, says=["--processes is 2", "one of several"])
 
 
 def check_guards(case):

@@ -72,7 +72,7 @@ def check_strategies_are_paired(case):
     text = case.run(*paired).stdout
     assert "faster in 2 of 2 cells" in text and "note: paired: strategy ddp of ddp with zero1 of zero1\n" in text, text
     assert "ddp:zero1" in text.split("note:")[0] and "to compare" not in text, text
-    assert "ddp:zero1" in case.run(*paired, "--md").stdout
+    assert "ddp:zero1" in case.run(*paired, "--md", "-").stdout
     cells = {cell["axes"]["strategy"]: cell for cell in compared(case, *paired[1:])["cells"]}
     assert set(cells) == {"single", "ddp:zero1"}, cells
     assert abs(cells["ddp:zero1"]["b_over_a_speed"]["ratio"] - 2) < 0.05, cells
@@ -104,7 +104,7 @@ def check_several_against_one(case):
     text = case.run("compare", "a", "b", "c").stdout
     assert text.startswith("B against A: slower in 2 of 2 cells (median speed 0.833x). C against A: faster in 2 of 2"), text
     assert "A (baseline) is a\nB is b\nC is c\n" in text and text.count("FASTER") == 2 and text.count("SLOWER") == 2, text
-    markdown = case.run("compare", "a", "b", "c", "--md").stdout
+    markdown = case.run("compare", "a", "b", "c", "--md", "-").stdout
     assert "\n> B against A: slower in 2 of 2 cells" in markdown and "|---" in markdown, markdown
     case.run("compare", "a", "b", "c", "--fail-on-regression", "3%", code=1)
     case.run("compare", "a", "c", "--fail-on-regression", "3%")
@@ -157,9 +157,8 @@ def check_summaries(case):
 
 def check_robocache_one_gpu(case):
     """Beside our own records of the same job; its mean is one sample, so nothing is judged."""
-    case.run("sensor", "bench", "--backend", "cpu", "--op", "fuse", "--batch-sizes", "4", "--dtype", "bf16", "--samples", "3",
-             "-q", "-o", "fuse.json")
-    document = json.loads(case.path("fuse.json").read_text())
+    document = json.loads(case.run("sensor", "bench", "--backend", "cpu", "--op", "fuse", "--batch-sizes", "4", "--dtype", "bf16",
+                                   "--samples", "3", "-q", "--json").stdout)
     for record in document["records"]:
         record["provenance"].update(device_kind="cuda", host="unknown")
     case.write("fuse.json", json.dumps(document))
@@ -272,7 +271,7 @@ def check_modes_of_the_sensor_benchmark(case):
                 "task": ("--op", "fuse,voxelize", "--mode", "task", "--devices", "2", "--batch-sizes", "64", "--points", "5000",
                          "--grid", "16", "--voxel-modes", "count"),
                 "hetero": ("--op", "voxelize", "--mode", "hetero", "--voxel-modes", "count", "--points", "5000", "--grid", "16",
-                           "--limit-sms", "1:0.5")}
+                           "--device-speeds", "1,0.5")}
     for name, words in commands.items():
         for run in ("a", "b"):
             case.run("sensor", "bench", "--backend", "cpu", *words, "--samples", "4", "--calls", "1", "-q", "-o",
@@ -281,14 +280,14 @@ def check_modes_of_the_sensor_benchmark(case):
         found = compared(case, f"{name}-a.json", f"{name}-b.json")
         assert found["cells"] and not found["only_a"] and not found["only_b"], found
         assert len(found["cells"]) == len([r for r in records if r["status"]["kind"] == "ok"]), (name, found)
-        case.run("compare", f"{name}-a.json", f"{name}-b.json", "--md")
+        case.run("compare", f"{name}-a.json", f"{name}-b.json", "--md", "-")
 
 
 def check_bad_words(case):
     steady_run(case, "a")
     for limit in ("3 %", "x", "%", "-1%", "101", "nan", "1e3%", "0x3"):
         case.refused(*USAGE, "compare", "a", "a", "--fail-on-regression", limit, says=["--fail-on-regression"])
-    case.refused(*USAGE, "compare", "a", "a", "--md", "--json", says=["--md with --json"])
+    case.refused(*USAGE, "compare", "a", "a", "--md", "-", "--json", says=["--md with --json"])
     case.refused(*USAGE, "compare", "a", says=["compare lacks b"])
     case.refused(*USAGE, "compare", "a", "a", "nowhere", says=["nowhere"])
     case.refused(*USAGE, "compare", "--single", "a", "--multi", "a", "--html", "x.html", says=["--html with"])

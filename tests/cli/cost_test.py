@@ -46,7 +46,7 @@ def study(case, folder="run", steps=((16, 1, 100), (16, 2, 200), (64, 1, 100), (
 
 
 def cost(case, *words, prices="p.toml"):
-    found = json.loads(case.run("cost", *words, "--prices", prices, "--json").stdout)
+    found = json.loads(case.run("report", *words, "--prices", prices, "--json").stdout)
     valid(found)
     return found
 
@@ -80,18 +80,18 @@ def check_the_summary_alone(case):
 
 def check_text_markdown_and_page(case):
     run = study(case)
-    text = case.run("cost", run, "--prices", PRICES).stdout
+    text = case.run("report", run, "--prices", PRICES).stdout
     for words in ("Several devices pay in 1, do not pay in 1 of 2 measured cases", "Measured on CPU virtual devices, not GPUs",
                   f"Prices are those of {PRICES} as of", "in USD", "samples/USD", "USD/h", "not measured",
                   "Alternatives for the same money: modelled", "global batch", "Break-even"):
         assert words in text, (words, text)
-    markdown = case.run("cost", run, "--prices", PRICES, "--md").stdout
+    markdown = case.run("report", run, "--prices", PRICES, "--md", "-").stdout
     assert "\n> Several devices pay in 1" in markdown and "## How it was computed" in markdown, markdown
-    result = case.run("cost", run, "--prices", PRICES, "--html", "cost.html")
+    result = case.run("report", run, "--prices", PRICES, "--html", "cost.html")
     assert "page: cost.html" in result.stderr
     page = case.path("cost.html").read_text()
     assert "Several devices pay in 1" in page and "cost-1" in page and "modelled" in page
-    case.refused(*USAGE, "cost", run, "--prices", PRICES, "--html", "nowhere/cost.html", says=["nowhere"])
+    case.refused(*USAGE, "report", run, "--prices", PRICES, "--html", "nowhere/cost.html", says=["nowhere"])
 
 
 def check_never_in_the_measured_range(case):
@@ -100,13 +100,14 @@ def check_never_in_the_measured_range(case):
     found = cost(case, run)
     assert {b["answer"] for b in found["break_evens"]} == {"never"}, found["break_evens"]
     assert all("value" not in b for b in found["break_evens"])
-    assert "never in the measured range; measured from 16" in case.run("cost", run, "--prices", "p.toml").stdout
+    assert "never in the measured range; measured from 16" in case.run("report", run, "--prices", "p.toml").stdout
 
 
 def check_sensors(case):
     case.write("p.toml", RENTED)
-    case.run("sensor", "bench", "--backend", "cpu", "--op", "voxelize", "--mode", "data", "--devices", "1,2", "--voxel-modes",
-             "count", "--points", "4000,16000", "--grid", "16", "--samples", "4", "-q", "-o", "sensor.json", "--output-dir", "s")
+    case.write("sensor.json", case.run("sensor", "bench", "--backend", "cpu", "--op", "voxelize", "--mode", "data", "--devices",
+                                       "1,2", "--voxel-modes", "count", "--points", "4000,16000", "--grid", "16", "--samples",
+                                       "4", "-q", "-o", "s", "--json").stdout)
     for run in ("sensor.json", "s"):
         found = cost(case, run)
         assert {(r["size"], r["devices"]) for r in found["rows"]} == {(4000, 1), (4000, 2), (16000, 1), (16000, 2)}, found["rows"]
@@ -135,7 +136,7 @@ def check_results_of_the_project(case):
         found = cost(case, *(SOURCE / run for run in runs), prices=PRICES)
         assert {r["unit"] for r in found["rows"]} == {unit} and found["prices"]["currency"] == "USD"
         assert all("work_per_price" in r for r in found["rows"]), runs
-        case.run("cost", *(SOURCE / run for run in runs), "--prices", PRICES)
+        case.run("report", *(SOURCE / run for run in runs), "--prices", PRICES)
 
 
 def check_bad_prices(case):
@@ -155,9 +156,8 @@ def check_bad_prices(case):
                        (device + '[[alternative]]\nname = "x"\npurchase_price = 1\nreplaces_device = 1\n', ["p.toml:7", "true"]),
                        (device + '[[alternative]]\nname = "x"\npurchase_price = -1\n', ["purchase_price is -1"])):
         case.write("p.toml", text)
-        case.refused(*USAGE, "cost", run, "--prices", "p.toml", says=says)
-    case.refused(*USAGE, "cost", run, "--prices", "no.toml", says=["no.toml"])
-    case.refused(*USAGE, "cost", run, says=["--prices"])
+        case.refused(*USAGE, "report", run, "--prices", "p.toml", says=says)
+    case.refused(*USAGE, "report", run, "--prices", "no.toml", says=["no.toml"])
 
 
 def check_bad_runs(case):
@@ -166,15 +166,15 @@ def check_bad_runs(case):
     for runs, says in (((), ["runs"]), (("nowhere",), ["nowhere"]), (("t",), ["t is a train run"]), ((run, run), ["twice"]),
                        ((run, SOURCE / "results/h200/medium"), ["device kinds differ"]),
                        ((SOURCE / "tests/cli/fixtures/robocache_single.json",), ["RoboCache"])):
-        case.refused(*USAGE, "cost", *runs, "--prices", PRICES, says=says)
-    case.refused(*USAGE, "cost", run, "--prices", PRICES, "--md", "--json", says=["--md with --json"])
+        case.refused(*USAGE, "report", *runs, "--prices", PRICES, says=says)
+    case.refused(*USAGE, "report", run, "--prices", PRICES, "--md", "-", "--json", says=["--md with --json"])
     case.write("q.toml", '[[device]]\nmatch = "H100"\nhourly_price = 1\n')
     found = cost(case, run, prices="q.toml")
     assert any("no price of 'cpu-virtual'" in note for note in found["notes"]), found["notes"]
     lines = lines_of(case.path(run))
     lines[-1]["axes"].pop("global_batch")
     case.write(f"{run}/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    case.refused(5, "store-corrupt", "cost", run, "--prices", PRICES, says=["records.jsonl", "global_batch"])
+    case.refused(5, "store-corrupt", "report", run, "--prices", PRICES, says=["records.jsonl", "global_batch"])
 
 
 harness.main(globals())

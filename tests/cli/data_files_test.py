@@ -25,16 +25,16 @@ def last_loss(case, folder):
 
 def check_windows_of_a_csv_file_train(case):
     csv(case, 400)
-    case.run(*TRAIN, "--data", "d.csv", "--target", "y", "--window", "8", "-o", "a")
-    case.run(*TRAIN, "--data", "d.csv", "--target", "y", "--window", "8", "--stride", "4", "-o", "b")
+    case.run(*TRAIN, "--data", "d.csv", "--target", "y", "--data-options", "window=8", "-o", "a")
+    case.run(*TRAIN, "--data", "d.csv", "--target", "y", "--data-options", "window=8", "--data-options", "stride=4", "-o", "b")
     assert last_loss(case, "a")["train_loss"] != last_loss(case, "b")["train_loss"]
     assert last_loss(case, "a")["validation_loss"] < 2, "targets of variance 1 were not learned at all"
 
 
 def check_a_window_longer_than_the_file_is_refused(case):
     csv(case, 50)
-    case.refused(2, "usage", *TRAIN, "--data", "d.csv", "--target", "y", "--window", "96",
-                 says=["d.csv", "96 rows", "50 rows", "--window"])
+    case.refused(2, "usage", *TRAIN, "--data", "d.csv", "--target", "y", "--data-options", "window=96",
+                 says=["d.csv", "96 rows", "50 rows", "--data-options window"])
 
 
 def check_images_train(case):
@@ -42,7 +42,7 @@ def check_images_train(case):
     pixels = bytes(int(v) * 15 for row in rows for v in row[:64])
     save_npy(case.path("x.npy"), "|u1", (len(rows), 8, 8, 1), pixels)
     save_npy(case.path("y.npy"), "<i8", (len(rows),), array.array("q", (int(row[64]) for row in rows)).tobytes())
-    result = case.run("train", "--backend", "cpu", "--data", "x.npy", "--labels", "y.npy", "--epochs", "8", "--json", "-q",
+    result = case.run("train", "--backend", "cpu", "--data", "x.npy", "--data-options", "labels=y.npy", "--epochs", "8", "--json", "-q",
                       "-o", "r")
     accuracy = {s["name"]: s["samples"][0] for s in json.loads(result.stdout)["series"]}["validation_accuracy"]
     assert accuracy > 0.9, f"accuracy {accuracy} after 8 epochs on handwritten digits"
@@ -50,28 +50,28 @@ def check_images_train(case):
                                         "loss": "softmax_cross_entropy", "layers": [
                                             {"kind": "conv", "units": 8}, {"kind": "residual_block", "units": 8},
                                             {"kind": "average_pool"}, {"units": 10}]}))
-    case.run(*TRAIN, "--model", "conv.json", "--lr", "0.01", "--data", "x.npy", "--labels", "y.npy", "-o", "conv")
+    case.run(*TRAIN, "--model", "conv.json", "--lr", "0.01", "--data", "x.npy", "--data-options", "labels=y.npy", "-o", "conv")
     assert last_loss(case, "conv")["validation_accuracy"] > 0.5
-    case.refused(2, "usage", *TRAIN, "--data", "x.npy", says=["x.npy", "--labels"])
-    case.refused(2, "data-corrupt", *TRAIN, "--data", "x.npy", "--labels", "x.npy", says=["x.npy", "[1797, 8, 8, 1]"])
+    case.refused(2, "usage", *TRAIN, "--data", "x.npy", says=["x.npy", "--data-options labels"])
+    case.refused(2, "data-corrupt", *TRAIN, "--data", "x.npy", "--data-options", "labels=x.npy", says=["x.npy", "[1797, 8, 8, 1]"])
 
 
 def check_a_token_beyond_the_vocabulary_is_refused(case):
     tokens(case.path("t.bin"), [1, 2, 3, 300, 5, 6])
-    case.refused(2, "data-corrupt", *TRAIN, "--data", "t.bin", "--window", "2", "--vocabulary", "256",
+    case.refused(2, "data-corrupt", *TRAIN, "--data", "t.bin", "--data-options", "window=2", "--data-options", "vocabulary=256",
                  says=["t.bin", "token 3 (byte 1030)", "300", "256"])
     tokens(case.path("raw.bin"), [1, 2, 300], header=False)
-    case.refused(2, "data-corrupt", *TRAIN, "--data", "raw.bin", "--window", "2", "--vocabulary", "256",
+    case.refused(2, "data-corrupt", *TRAIN, "--data", "raw.bin", "--data-options", "window=2", "--data-options", "vocabulary=256",
                  says=["raw.bin", "token 2 (byte 4)"])
-    case.refused(2, "usage", *TRAIN, "--data", "t.bin", "--window", "6", says=["t.bin", "6 tokens", "--window"])
-    case.refused(2, "usage", *TRAIN, "--data", "t.bin", says=["t.bin", "--window"])
+    case.refused(2, "usage", *TRAIN, "--data", "t.bin", "--data-options", "window=6", says=["t.bin", "6 tokens", "--data-options window"])
+    case.refused(2, "usage", *TRAIN, "--data", "t.bin", says=["t.bin", "--data-options window"])
     case.path("odd.bin").write_bytes(b"abc")
-    case.refused(2, "data-corrupt", *TRAIN, "--data", "odd.bin", "--window", "1", says=["odd.bin"])
+    case.refused(2, "data-corrupt", *TRAIN, "--data", "odd.bin", "--data-options", "window=1", says=["odd.bin"])
 
 
 def check_tokens_are_no_numbers(case):
     """A dense model would train on the indices as if they were measurements."""
-    case.refused(2, "usage", *TRAIN, "--data", GPL, "--window", "64", says=["gpl-3.0", "tokens", "medium"])
+    case.refused(2, "usage", *TRAIN, "--data", GPL, "--data-options", "window=64", says=["gpl-3.0", "tokens", "medium"])
 
 
 CHARACTERS = {"version": 1, "name": "characters", "input_width": 32, "input_shape": [32], "loss": "softmax_cross_entropy",
@@ -94,14 +94,14 @@ def check_a_text_trains_a_model_of_tokens(case):
     assert losses[0] < 2.7 and abs(losses[0] - losses[1]) < 0.02, losses
     tokens(case.path("t.bin"), list(GPL.read_bytes()))  # the same tokens from a file
     assert text_loss(case, "bin", "--data", "t.bin") == losses[0]
-    assert text_loss(case, "words", "--data", GPL, "--tokenizer", "words") < 5.5  # the 255 most frequent ones
+    assert text_loss(case, "words", "--data", GPL, "--data-options", "tokenizer=words") < 5.5  # the 255 most frequent ones
     case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", DIGITS, "--target", "label",
                  says=["digits", "characters", "tokens"])
     tokens(case.path("large.bin"), [1] * 40 + [256] + [1] * 40)
     case.refused(2, "data-corrupt", *TRAIN, "--model", "characters.json", "--data", "large.bin",
                  says=["large.bin", "token 40 (byte 1104)", "256"])
-    case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", "t.bin", "--vocabulary", "100",
-                 says=["--vocabulary is 100", "256"])
+    case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", "t.bin", "--data-options", "vocabulary=100",
+                 says=["--data-options vocabulary is 100", "256"])
 
 
 def check_windows_train_a_recurrent_model(case):
@@ -110,21 +110,21 @@ def check_windows_train_a_recurrent_model(case):
                                         "layers": [{"kind": "lstm", "units": 16, "last_step_only": True}, {"units": 1}]}))
     words = (*TRAIN, "--model", "lstm.json", "--data", "d.csv", "--target", "y")
     case.run(*words, "-o", "own")  # windows of as many rows as the model has steps
-    case.run(*words, "--window", "8", "-o", "given")
-    case.run(*words, "--window", "5", "-o", "short")
+    case.run(*words, "--data-options", "window=8", "-o", "given")
+    case.run(*words, "--data-options", "window=5", "-o", "short")
     own, given, short = (last_loss(case, name)["train_loss"] for name in ("own", "given", "short"))
     assert own == given and own != short, (own, given, short)
 
 
 def check_options_without_effect_are_refused(case):
     csv(case, 50)
-    for words, option in ((("--labels", "y.npy"), "--labels"), (("--tokenizer", "words"), "--tokenizer"),
-                          (("--vocabulary", "9"), "--vocabulary"), (("--stride", "2"), "--stride")):
+    for words, option in ((("--data-options", "labels=y.npy"), "--data-options labels"), (("--data-options", "tokenizer=words"), "--data-options tokenizer"),
+                          (("--data-options", "vocabulary=9"), "--data-options vocabulary"), (("--data-options", "stride=2"), "--data-options stride")):
         case.refused(2, "usage", *TRAIN, "--data", "d.csv", "--target", "y", *words, says=[option])
         case.refused(2, "usage", *TRAIN, *words, says=[option, "--data"])
-    case.refused(2, "usage", *TRAIN, "--window", "4", says=["--window", "--data"])
-    case.refused(2, "usage", *TRAIN, "--data", GPL, "--window", "8", "--target", "y", says=["--target", "text"])
-    case.refused(2, "usage", *TRAIN, "--data", GPL, "--window", "8", "--tokenizer", "letters", says=["letters", "bytes"])
+    case.refused(2, "usage", *TRAIN, "--data-options", "window=4", says=["--data-options window", "--data"])
+    case.refused(2, "usage", *TRAIN, "--data", GPL, "--data-options", "window=8", "--target", "y", says=["--target", "text"])
+    case.refused(2, "usage", *TRAIN, "--data", GPL, "--data-options", "window=8", "--data-options", "tokenizer=letters", says=["letters", "bytes"])
 
 
 main(globals())

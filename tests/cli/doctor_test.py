@@ -216,7 +216,7 @@ def check_a_study_shows_how_training_is_set_up(case):
     names = {"data-parallel", "small-batch", "missing-overlap", "much-communication"}
     document = json.loads(case.run("doctor", "--backend", "cpu", "-q", "--json", timeout=120).stdout)
     assert not names & set(document["checked"]), document["checked"]
-    case.run("study", "--backend", "cpu", "--model", "medium", "--batch-sizes", "8,16", "--devices", "1,2", "--strategy", "dp",
+    case.run("study", "--backend", "cpu", "--model", "medium", "--batch-sizes", "8,16", "--devices", "1,2", "--plan", "dp",
              "--warmup", "1", "--steps", "2", "--runs", "2", "-q", "-o", "study", timeout=120)
     times = {(8, 1): 100, (16, 1): 110, (8, 2): 150, (16, 2): 150}  # nearly all of a step of 8 rows is fixed
     lines = harness.lines_of(case.path("study"))

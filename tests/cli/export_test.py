@@ -1,4 +1,4 @@
-"""`amdahl export` and `--metrics-file`: what other programs read, against records.jsonl; and wrong input."""
+"""`amdahl report --csv`, `--jsonl` and `--metrics`: what other programs read, against records.jsonl; and wrong input."""
 import csv
 import io
 import json
@@ -82,23 +82,23 @@ def check_round_trip_of_a_study(case):
     case.run(*STUDY, "-o", "r")
     records = stored(case.path("r"))
     assert len(records) == 6
-    case.run("export", "r", "--csv", "r.csv")
+    case.run("report", "r", "--csv", "r.csv")
     data = case.path("r.csv").read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n") and data.endswith(b"\r\n")
     expect_csv_of(read_csv(data.decode()), records)
-    case.run("export", "r", "--jsonl", "r.jsonl")
+    case.run("report", "r", "--jsonl", "r.jsonl")
     assert [json.loads(line) for line in case.path("r.jsonl").read_text().splitlines()] == records
 
 
 def check_standard_output(case):
     case.run(*STUDY, "-o", "r")
-    case.run("export", "r", "--csv", "r.csv")
-    piped = subprocess.run([harness.AMDAHL, "export", "r", "--csv", "-"], cwd=case.folder, env=harness.ENVIRONMENT,
+    case.run("report", "r", "--csv", "r.csv")
+    piped = subprocess.run([harness.AMDAHL, "report", "r", "--csv", "-"], cwd=case.folder, env=harness.ENVIRONMENT,
                            capture_output=True, check=True).stdout
     assert piped == case.path("r.csv").read_bytes()
-    assert [json.loads(line) for line in case.run("export", "r", "--jsonl", "-").stdout.splitlines()] == stored(case.path("r"))
+    assert [json.loads(line) for line in case.run("report", "r", "--jsonl", "-").stdout.splitlines()] == stored(case.path("r"))
     # A records.jsonl itself is a run too.
-    assert case.run("export", "r/records.jsonl", "--jsonl", "-").stdout == case.run("export", "r", "--jsonl", "-").stdout
+    assert case.run("report", "r/records.jsonl", "--jsonl", "-").stdout == case.run("report", "r", "--jsonl", "-").stdout
 
 
 def odd_run(case):
@@ -120,7 +120,7 @@ def odd_run(case):
 
 def check_odd_texts(case):
     records = odd_run(case)
-    case.run("export", "r", "--csv", "r.csv")
+    case.run("report", "r", "--csv", "r.csv")
     rows = read_csv(case.path("r.csv").read_bytes().decode())
     expect_csv_of(rows, records)
     numbers = {"record", "sample", "value", "seed", "axis.n", "axis.x", "axis.big"}
@@ -128,7 +128,7 @@ def check_odd_texts(case):
         for key, cell in row.items():
             assert key in numbers or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"), (key, cell)
     assert rows[-1]["reason"] == "'+out of memory" and rows[-1]["status"] == "failed"
-    lines = case.run("export", "r", "--jsonl", "-").stdout.split("\n")[:-1]
+    lines = case.run("report", "r", "--jsonl", "-").stdout.split("\n")[:-1]
     assert [json.loads(line) for line in lines] == records
 
 
@@ -138,22 +138,22 @@ def check_a_truncated_run(case):
     text = case.path("r/records.jsonl").read_text()
     text = "".join(text.splitlines(True)[:-1])  # without the line that ends the run
     case.path("r/records.jsonl").write_text(text[:-20])
-    result = case.run("export", "r", "--jsonl", "-")
+    result = case.run("report", "r", "--jsonl", "-")
     assert [json.loads(line) for line in result.stdout.splitlines()] == whole[:-1]
     assert "warning: " in result.stderr and "truncated" in result.stderr, result.stderr
 
 
 def check_wrong_input(case):
-    case.refused(2, "usage", "export", "nowhere", "--csv", "-", says=["nowhere"])
+    case.refused(2, "usage", "report", "nowhere", "--csv", "-", says=["nowhere"])
     case.run(*STUDY, "-o", "r")
-    case.refused(2, "usage", "export", "r", says=["does not say as what"])
-    case.refused(2, "usage", "export", "r", "--csv", "a", "--jsonl", "b", says=["at once"])
-    case.refused(2, "usage", "export", "r", "--csv", "nowhere/a.csv", says=["nowhere"])
-    case.refused(2, "usage", "export", "r", "--csv", "", says=["--csv is empty"])
+    case.refused(2, "usage", "report", "r", "r", "--csv", "a", says=["--csv of 2 runs"])
+    case.refused(2, "usage", "report", "r", "--csv", "a", "--jsonl", "b", says=["at once"])
+    case.refused(2, "usage", "report", "r", "--csv", "nowhere/a.csv", says=["nowhere"])
+    case.refused(2, "usage", "report", "r", "--csv", "", says=["--csv is empty"])
     lines = case.path("r/records.jsonl").read_text().split("\n")
     lines[3] = lines[3].replace('"series"', '"serie"')
     case.path("r/records.jsonl").write_text("\n".join(lines))
-    case.refused(5, "store-corrupt", "export", "r", "--csv", "out.csv", says=["records.jsonl:4"])
+    case.refused(5, "store-corrupt", "report", "r", "--csv", "out.csv", says=["records.jsonl:4"])
     assert not case.path("out.csv").exists()
 
 
@@ -182,7 +182,8 @@ def metrics(path):
 
 
 def check_metrics_of_a_study(case):
-    case.run(*STUDY, "--metrics-file", "m.prom", "-o", "r")
+    case.run(*STUDY, "-o", "r")
+    case.run("report", "r", "--metrics", "m.prom")
     found = metrics(case.path("m.prom"))
     times = {}
     for record in records_of(case.path("r")):
@@ -203,14 +204,18 @@ def check_metrics_of_a_study(case):
 
 def check_metrics_of_other_verbs(case):
     case.run("links", "--backend", "cpu", "-q", "-b", "256K", "--copies", "1", "-i", "2", "-t",
-             "device_to_device_memcpy_write_ce", "--metrics-file", "links.prom")
+             "device_to_device_memcpy_write_ce", "-o", "l")
+    case.run("report", "l", "--metrics", "links.prom")
     assert len(metrics(case.path("links.prom"))["amdahl_bandwidth_bytes_per_second"]) == 2 * 2
-    case.run("collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "2K", "-n", "3", "--metrics-file", "c.prom")
+    case.run("collectives", "--backend", "cpu", "-q", "-b", "1K", "-e", "2K", "-n", "3", "-o", "c")
+    case.run("report", "c", "--metrics", "c.prom")
     assert any(name.endswith("_seconds") for name in metrics(case.path("c.prom")))
     case.run("sensor", "bench", "--backend", "cpu", "-q", "--op", "voxelize", "--points", "1000", "--grid", "8", "--samples",
-             "2", "--calls", "1", "--metrics-file", "s.prom")
+             "2", "--calls", "1", "-o", "s")
+    case.run("report", "s", "--metrics", "s.prom")
     assert any(name.endswith("_seconds") for name in metrics(case.path("s.prom")))
-    case.run("train", "--backend", "cpu", "-q", "--epochs", "2", "--batch-size", "512", "-o", "t", "--metrics-file", "t.prom")
+    case.run("train", "--backend", "cpu", "-q", "--epochs", "2", "--batch-size", "512", "-o", "t")
+    case.run("report", "t", "--metrics", "t.prom")
     trained = metrics(case.path("t.prom"))
     last = {s["name"]: s["samples"] for s in records_of(case.path("t"))[-1]["series"]}
     assert {value for _, value in trained["amdahl_train_loss"]} == {last["train_loss"][0]}
@@ -218,18 +223,17 @@ def check_metrics_of_other_verbs(case):
 
 def check_metrics_file_is_replaced_whole(case):
     case.path("m.prom").write_text("old")
-    case.run(*STUDY, "--metrics-file", "m.prom", "-o", "r")
+    case.run(*STUDY, "-o", "r")
+    case.run("report", "r", "--metrics", "m.prom")
     assert metrics(case.path("m.prom"))
     assert sorted(path.name for path in case.folder.iterdir()) == ["m.prom", "r"]
 
 
 def check_wrong_metrics_files(case):
     case.path("folder.prom").mkdir()
-    for verb in (STUDY, ("train", "-q", "--backend", "cpu"), ("links", "-q", "--backend", "cpu"),
-                 ("collectives", "-q", "--backend", "cpu"), ("sensor", "bench", "-q", "--backend", "cpu")):
-        for file, says in (("m.txt", ".prom"), ("nowhere/m.prom", "there is no folder nowhere"), ("folder.prom", "is a folder")):
-            case.refused(2, "usage", *verb, "--metrics-file", file, says=["--metrics-file", says])
-    assert not case.path("results").exists()
+    case.run(*STUDY, "-o", "r")
+    for file, says in (("m.txt", ".prom"), ("nowhere/m.prom", "there is no folder nowhere"), ("folder.prom", "is a folder")):
+        case.refused(2, "usage", "report", "r", "--metrics", file, says=["--metrics", says])
 
 
 harness.main(globals())

@@ -71,8 +71,9 @@ def check_markdown_has_the_topology(case):
 
 
 def check_documents_are_runs_too(case):
-    case.run("sensor", "bench", "--op", "fuse", "--backend", "cpu", "--devices", "1,2", "--mode", "data", "--batch-sizes",
-             "4,8", "--samples", "3", "--calls", "1", "--quiet", "-o", "bench.json", "--output-dir", "bench")
+    case.write("bench.json", case.run("sensor", "bench", "--op", "fuse", "--backend", "cpu", "--devices", "1,2", "--mode", "data",
+                                      "--batch-sizes", "4,8", "--samples", "3", "--calls", "1", "--quiet", "-o", "bench",
+                                      "--json").stdout)
     document, folder = charts_of(case, "bench.json"), charts_of(case, "bench")
     assert document and {id: chart["rows"] for id, chart in document.items()} == {
         id: chart["rows"] for id, chart in folder.items()}

@@ -40,7 +40,7 @@ def series(record, name):
 
 def check_collectives(case):
     check = validator("record")
-    text = case.run(*COLLECTIVES, "--collective", ALL, "--output-dir", "r", "--format", "json").stdout
+    text = case.run(*COLLECTIVES, "--collective", ALL, "--output-dir", "r", "--json").stdout
     lines = lines_of(case.path("r"))
     for line in lines:
         fits(check, line, "records.jsonl")

@@ -104,18 +104,21 @@ TEST(FieldOptions, AreWrittenAsTheyAreTyped) {
     return option_words(words, program(), command);
   };
   EXPECT_EQ(text({{"batch_sizes"}}), "--batch-sizes");
-  EXPECT_EQ(text({{"strategy", "ddp"}}), "--strategy ddp");
+  EXPECT_EQ(text({{"strategy", "ddp"}}), "--plan ddp");
   EXPECT_EQ(text({{"study"}, {"resume"}}), "amdahl study --resume");
   EXPECT_EQ(text({{"sensor"}, {"bench"}, {"op", "fuse"}, {"type", "f16"}}),
             "amdahl sensor bench --op fuse --dtype f16");
   EXPECT_EQ(text({{"links"}, {"tests", "pairs"}}), "amdahl links -t pairs");
   EXPECT_EQ(text({{"tests", "pairs"}}), "--test pairs");
-  EXPECT_EQ(text({{"overlap", "false"}}), "--no-overlap");
-  EXPECT_EQ(text({{"bucket_bytes", "26214400"}}), "--bucket-mb 25");
-  EXPECT_EQ(text({{"bucket_bytes", "N"}}), "--bucket-mb N");
+  EXPECT_EQ(text({{"overlap", "false"}}), "--plan no-overlap");
+  EXPECT_EQ(text({{"bucket_bytes", "26214400"}}), "--plan bucket-mb=25");
+  EXPECT_EQ(text({{"bucket_bytes", "N"}}), "--plan bucket-mb=N");
   EXPECT_EQ(text({{"targets"}}), "--target");
   EXPECT_EQ(text({{"targets"}}, "sensor bench"), "--targets");
-  EXPECT_EQ(text({{"devices"}}, "advise"), "--assume-devices");
+  EXPECT_EQ(text({{"strategy", "zero1"}, {"recompute", "block"}}), "--plan zero1,recompute=block");
+  EXPECT_EQ(text({{"accumulate"}}), "--plan mN");
+  EXPECT_EQ(text({{"window", "96"}}), "--data-options window=96");
+  EXPECT_EQ(text({{"devices"}}, "report"), "--assume-devices");
   EXPECT_EQ(text({{"batch_size"}}, ""), "--batch-size");
 }
 

@@ -26,7 +26,7 @@ def help_of(case, *words):
 
 def commands(case):
     def below(text):
-        found = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.MULTILINE)
+        found = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
         return re.findall(r"^  ([a-z]+) ", found[1], re.MULTILINE) if found else []
 
     for name in below(help_of(case)):

@@ -28,7 +28,7 @@ READERS = {  # of a file with this name
     "model.json": (*TRAIN, "--model"),
     "run.jsonl": ("report",),
     "run.json": ("compare", "other.json"),
-    "prices.toml": ("cost", "other.json", "--prices"),
+    "prices.toml": ("report", "other.json", "--prices"),
 }
 
 
@@ -122,8 +122,8 @@ def check_pipes_are_read_to_their_end(case):
     through_pipe(case, ("compare", "r", "a.jsonl"), "a.jsonl", case.path("r/records.jsonl").read_bytes())
     through_pipe(case, ("compare", "r", "a.json"), "a.json", case.path("r/summary.json").read_bytes())
     case.write("p.toml", '[[device]]\nmatch = "CPU"\nhourly_price = 1\n')
-    through_pipe(case, ("cost", "s.json", "--prices", "p.toml"), "s.json", case.path("r/summary.json").read_bytes())
-    through_pipe(case, ("cost", "r", "--prices", "q.toml"), "q.toml", case.path("p.toml").read_bytes())
+    through_pipe(case, ("report", "s.json", "--prices", "p.toml"), "s.json", case.path("r/summary.json").read_bytes())
+    through_pipe(case, ("report", "r", "--prices", "q.toml"), "q.toml", case.path("p.toml").read_bytes())
 
 
 def check_a_pipe_that_would_be_read_twice(case):
@@ -150,13 +150,13 @@ def check_many_words(case):
     lines = [",".join([f"c{i}" for i in range(columns)] + ["y"])]
     lines += [",".join([f"w{row}"] * columns + ["1"]) for row in range(rows)]
     case.write("words.csv", "\n".join(lines) + "\n")
-    refused_soon(case, *TRAIN, "--data", "words.csv", "--target", "y", says=["500,000 different words", "--ignore"])
+    refused_soon(case, *TRAIN, "--data", "words.csv", "--target", "y", says=["500,000 different words", "--data-options ignore"])
 
 
 def check_many_tables(case):
     case.write("other.json", json.dumps({"records": [{**RECORD, "provenance": PROVENANCE}]}))
     case.write("p.toml", "".join(f'[[device]]\nmatch = "{i}"\nhourly_price = 1\n' for i in range(200_000)))
-    refused_soon(case, "cost", "other.json", "--prices", "p.toml", says=["p.toml", "1.0 MB is not read"])
+    refused_soon(case, "report", "other.json", "--prices", "p.toml", says=["p.toml", "1.0 MB is not read"])
 
 
 def check_many_properties(case):

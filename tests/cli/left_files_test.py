@@ -13,7 +13,7 @@ TRAIN = ("train", "--backend", "cpu", "-q", "--data", DIGITS, "--target", "label
 def check_a_link_where_a_temporary_file_would_be(case):
     """The process number is known before exec: a link of that name led the output to another file."""
     case.run("study", *TINY, "--runs", 1, "-q", "-o", "run")
-    outputs = (("export", "run", "--csv", "out.csv"), ("topo", "-o", "out.json"), ("export", "run", "--jsonl", "out.jsonl"))
+    outputs = (("report", "run", "--csv", "out.csv"), ("info", "--topology", "-o", "out.json"), ("report", "run", "--jsonl", "out.jsonl"))
     for words in outputs:
         name = words[-1]
         case.write("victim", "untouched")

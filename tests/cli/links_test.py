@@ -45,10 +45,9 @@ def check_integrity(case):
 
 
 def check_run_folder_and_files(case):
-    case.run(*QUICK, "-t", "default", "--output-dir", "r", "--heat-map", "map.svg", "--machine", "machine.json")
+    case.run(*QUICK, "-t", "default", "--output-dir", "r", "--machine", "machine.json")
     kinds = {record["kind"] for record in records_of(case.path("r"))}
     assert kinds == {"link", "integrity"}, kinds
-    ElementTree.parse(case.path("map.svg"))
     ElementTree.parse(case.path("r/heat-map.svg"))
     machine = json.loads(case.path("machine.json").read_text())
     assert machine == json.loads(case.path("r/machine.json").read_text())
@@ -210,7 +209,6 @@ def check_bad_input(case):
             (("-i", "x"), ["--samples", "'x'"]),
             (("--devices", "0"), ["--devices is 0"]),
             (("--min-gbps", "-3"), ["--min-gbps is -3"]),
-            (("--heat-map", "m.svg", "-t", "ring"), ["--heat-map has nothing to draw"]),
             (("--gpus", "0,0"), ["--gpus"]),
     ):
         case.refused(2, "usage", "links", "--backend", "cpu", "-q", *words, says=says)

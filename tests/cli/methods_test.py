@@ -15,7 +15,7 @@ def series(record, name):
 
 def check_methods_stand_beside_the_exact_one(case):
     plans = [f"dp2,{method}" for method in METHODS]
-    text = case.run(*STUDY, "--steps", "4", "--plans", "dp2", *plans, "-o", "s").stdout
+    text = case.run(*STUDY, "--steps", "4", "--plan", "dp2", *plans, "-o", "s").stdout
     assert "Speed and loss beside the exact method" in text and "Against exact (ratio)" in text, text
     records = {r["axes"]["strategy"]: r for r in records_of(case.path("s"))}
     whole = series(records["ddp"], "comm_bytes")[0]
@@ -33,7 +33,7 @@ def check_methods_stand_beside_the_exact_one(case):
 
 
 def check_shares_follow_speed(case):
-    text = case.run(*STUDY, "--steps", "10", "--device-speeds", "1,0.25", "--model", "medium-258k", "--plans", "dp2",
+    text = case.run(*STUDY, "--steps", "10", "--device-speeds", "1,0.25", "--model", "medium-258k", "--plan", "dp2",
                     "dp2,shares=auto", "dp2,shares=3:1", "-o", "s").stdout
     records = {r["axes"]["strategy"]: r for r in records_of(case.path("s"))}
     assert series(records["dp2,shares=3:1"], "share_rows") == [24, 8]

@@ -8,7 +8,7 @@ from harness import Skip
 
 CAPTURE = harness.BINARY / "tests" / "stubs" / "nvtx_capture.so"
 STUDY = ("study", "-q", "--variants", "none", "--batch-sizes", "64", "--runs", "1", "--warmup", "2", "--steps", "3",
-         "--bucket-mb", "0.05")
+         "--plan", "bucket-mb=0.05")
 
 Range = collections.namedtuple("Range", "thread name payload parents")
 

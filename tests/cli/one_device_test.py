@@ -50,14 +50,14 @@ def check_variants_can_be_left_out_and_resumed(case):
 
 
 def check_a_trace_is_of_what_was_asked_for(case):
-    case.run(*ONE, "--runs", 1, "-q", "--trace", "--trace-steps", "1:2", "-o", "r")
+    case.run(*ONE, "--runs", 1, "-q", "--trace", "steps=1:2", "-o", "r")
     trace = json.loads(case.path("r/trace.json").read_text())
     assert trace["global_batch"] == 32, "half of a batch was traced"
 
 
 def gpu_run(case, **options):
     study_fixture.study(case.path("gpu"), batches=(32, 64, 256), **options)
-    return ("advise", "--from", "gpu", "--assume-devices", "2,4")
+    return ("report", "gpu", "--assume-devices", "2,4")
 
 
 def check_prediction_adds_up(case):
@@ -87,7 +87,7 @@ def check_prediction_adds_up(case):
         exact = (batch, n) in ((64, 2), (256, 4))
         assert p["terms"][0]["origin"] == ("measured" if exact else "modelled"), p
         assert [m["strategy"] for m in p["measured"]] == ["ddp"], p
-    text = case.run(*words, "--link", "nvlink4", "--model", "large", "--batch", "64").stdout
+    text = case.run(*words, "--link", "nvlink4", "--model", "large", "--batch-size", "64").stdout
     for part in ("(modelled)", "T1(B/n), batch 64 on 2: measured, batch 32", "all-reduce latency, 2 devices: measured",
                  "gradient bytes, 4 devices: modelled", "measured; error of the prediction", "ddp"):
         assert part in text, f"'{part}' is not in:\n{text}"
@@ -129,15 +129,14 @@ def check_machine_file_as_link(case):
 def check_predictions_refused(case):
     words = gpu_run(case)
     for more, says in ((("--link", "nvlink5"), ["'nvlink5'", "nvlink4"]), ((), ["--link"]),
-                       (("--link", "pcie5", "--batch", "48"), ["48"]), (("--link", "pcie5", "--model", "tiny"), ["tiny"]),
+                       (("--link", "pcie5", "--batch-size", "48"), ["48"]), (("--link", "pcie5", "--model", "tiny"), ["tiny"]),
                        (("--link", "pcie5", "--params", "1M"), ["--params"]),
-                       (("--link", "pcie5", "--policy", "study"), ["--policy"])):
+                       (("--link", "pcie5", "--advise=study"), ["--advise with --assume-devices"])):
         case.refused(2, "usage", *words, *more, says=says)
-    case.refused(2, "usage", "advise", "--assume-devices", "2", "--link", "pcie5", says=["--from"])
-    case.refused(2, "usage", "advise", "--from", "gpu", "--assume-devices", "1,2", "--link", "pcie5", says=["1"])
-    case.refused(2, "usage", "advise", "--params", "1M", "--link", "pcie5", says=["--link", "--assume-devices"])
+    case.refused(2, "usage", "report", "gpu", "--assume-devices", "1,2", "--link", "pcie5", says=["1"])
+    case.refused(2, "usage", "report", "gpu", "--advise", "--params", "1M", "--link", "pcie5", says=["--link", "--assume-devices"])
     study_fixture.study(case.path("cpu"), kind="cpu-virtual")
-    case.refused(2, "usage", "advise", "--from", "cpu", "--assume-devices", "2", "--link", "pcie5",
+    case.refused(2, "usage", "report", "cpu", "--assume-devices", "2", "--link", "pcie5",
                  says=["cpu was measured on CPU virtual devices"])
 
 
@@ -146,7 +145,7 @@ def check_table_of_errors_is_that_of_the_records(case):
     result = subprocess.run(words, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     study = SOURCE / "results" / "h200" / "medium-258k"
-    first = json.loads(case.run("advise", "--from", study, "--assume-devices", "2", "--link", "nvlink4", "--json").stdout)
+    first = json.loads(case.run("report", study, "--assume-devices", "2", "--link", "nvlink4", "--json").stdout)
     assert any(m["n"] >= 2 for p in first["predictions"] for m in p["measured"]), "nothing was compared"
 
 

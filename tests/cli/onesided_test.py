@@ -1,4 +1,4 @@
-"""`amdahl onesided` between threads and processes: records, table, report, comparison, and the file that `--comm-table`
+"""`amdahl collectives --onesided` between threads and processes: records, table, report, comparison, and the file that `--comm`
 reads."""
 import json
 import resource
@@ -7,7 +7,8 @@ import harness
 from harness import lines_of
 from schema_support import valid
 
-QUICK = ("onesided", "--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "3000", "-b", "8", "-e", "16")
+REST = ("--backend", "cpu", "-q", "--samples", "3", "--least-sample-us", "3000", "-b", "8", "-e", "16")
+QUICK = ("collectives", "--onesided", *REST)
 OPERATIONS = {"put", "get", "put_signal", "put_packets", "put_fence", "put_quiet", "send_recv", "all_reduce", "signal", "fetch_add",
               "contended_add", "barrier"}
 
@@ -38,26 +39,26 @@ def check_run(case):
     page = case.path("r.html").read_text()
     assert "What fixed rules lose" in page and "put_signal" in page
     assert "put_signal" in case.run("compare", "r", "r").stdout
-    assert "axis.operation" in case.run("export", "r", "--csv", "-").stdout
+    assert "axis.operation" in case.run("report", "r", "--csv", "-").stdout
 
 
 def check_table(case):
     case.run(*QUICK, "--operations", "all_reduce,put_signal,send_recv", "--ranks", "threads", "--table", "table.json", timeout=120)
     train = ("train", "--backend", "cpu", "--model", "medium", "--devices", "2", "--epochs", "1", "-q")
-    for comm in (("auto",), ("symmetric",), ("symmetric", "--comm-table", "table.json"), ("symmetric-two-shot",)):
-        case.run(*train, "--comm", *comm, "--output-dir", f"t{len(comm)}{comm[0]}", "--save", f"w{len(comm)}{comm[0]}.safetensors")
-    weights = {case.path(name).read_bytes() for name in ("w1auto.safetensors", "w1symmetric.safetensors",
-                                                         "w3symmetric.safetensors", "w1symmetric-two-shot.safetensors")}
+    weights = set()
+    for comm in ("auto", "symmetric", "table.json", "symmetric-two-shot"):
+        case.run(*train, "--comm", comm, "--output-dir", f"t-{comm}", "--save", f"w-{comm}.safetensors")
+        weights.add(case.path(f"w-{comm}.safetensors").read_bytes())
     assert len(weights) == 1, "the collectives change the weights"
     case.path("bad.json").write_text('{"version": 1, "choices": [{"device_kind": "cpu-virtual"}]}')
-    case.refused(2, "usage", *train, "--comm", "symmetric", "--comm-table", "bad.json")
-    case.refused(2, "usage", *train, "--comm", "auto", "--comm-table", "table.json")
+    case.refused(2, "usage", *train, "--comm", "bad.json")
+    case.refused(2, "usage", *train, "--comm", "none.json", says=["none.json"])
     case.refused(2, "usage", *train, "--comm", "symmetrical")
 
 
 def check_gemm(case):
     shapes = ("--shapes", "8x8x8,24x8x16", "--tiles", "1,3")
-    text = case.run(*QUICK, "--gemm", *shapes, "--ranks", "threads", "--output-dir", "g").stdout
+    text = case.run("collectives", "--onesided=gemm", *REST, *shapes, "--ranks", "threads", "--output-dir", "g").stdout
     assert "FAILED" not in text and "of 4 GEMMs with communication" in text, text
     records = [line for line in lines_of(case.path("g")) if line["type"] == "record"]
     for record in records:
@@ -74,14 +75,14 @@ def check_gemm(case):
     case.run("report", "g", "--html", "g.html", "-q")
     assert "GEMMs with communication" in case.path("g.html").read_text()
     assert "gemm_reduce_scatter" in case.run("compare", "g", "g").stdout
-    case.refused(2, "usage", *QUICK, "--gemm", "--shapes", "9x8x8", says=("M is 9",))
-    for words in (("--shapes", "8x8"), ("--shapes", "8x8x8x8"), ("--shapes", "0x8x8"), ("--tiles", "0"), ("--patterns",)):
-        case.refused(2, "usage", *QUICK, "--gemm", *words)
+    case.refused(2, "usage", "collectives", "--onesided=gemm", *REST, "--shapes", "9x8x8", says=("M is 9",))
+    for words in (("--shapes", "8x8"), ("--shapes", "8x8x8x8"), ("--shapes", "0x8x8"), ("--tiles", "0")):
+        case.refused(2, "usage", "collectives", "--onesided=gemm", *REST, *words)
 
 
 def check_norm(case):
     for ranks, other in (("threads", "threads"), ("processes", "gloo")):
-        text = case.run(*QUICK, "--norm", "--shapes", "4x64,7x13", "--ranks", ranks, "--output-dir", ranks).stdout
+        text = case.run("collectives", "--onesided=norm", *REST, "--shapes", "4x64,7x13", "--ranks", ranks, "--output-dir", ranks).stdout
         assert "FAILED" not in text and "of 2 shapes" in text, text
         records = [line for line in lines_of(case.path(ranks)) if line["type"] == "record"]
         for record in records:
@@ -93,12 +94,12 @@ def check_norm(case):
     case.run("report", "threads", "--html", "n.html", "-q")
     assert "All-reduce and normalisation" in case.path("n.html").read_text()
     assert "one-sided" in case.run("compare", "threads", "threads").stdout
-    for words in (("--shapes", "8x8x8"), ("--shapes", "8"), ("--shapes", "0x8"), ("--gemm",)):
-        case.refused(2, "usage", *QUICK, "--norm", *words)
+    for words in (("--shapes", "8x8x8"), ("--shapes", "8"), ("--shapes", "0x8")):
+        case.refused(2, "usage", "collectives", "--onesided=norm", *REST, *words)
 
 
 def check_locality(case):
-    words = ("onesided", "--backend", "cpu", "-q", "--samples", "2", "--locality", "-e", "256K")
+    words = ("collectives", "--onesided=locality", "--backend", "cpu", "-q", "--samples", "2", "-e", "256K")
     text = case.run(*words, "--ranks", "processes", "--output-dir", "l").stdout
     assert "FAILED" not in text
     records = [line for line in lines_of(case.path("l")) if line["type"] == "record"]
@@ -113,7 +114,7 @@ def check_locality(case):
 def check_memory(case):
     """A heap that does not fit is refused in one line."""
     limit = 1 << 30
-    case.refused(3, "out-of-memory", "onesided", "--backend", "cpu", "-q", "-e", "1G", "--ranks", "threads",
+    case.refused(3, "out-of-memory", "collectives", "--onesided", "--backend", "cpu", "-q", "-e", "1G", "--ranks", "threads",
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
 

@@ -26,14 +26,14 @@ def check_devices_agree(case):
     words = ("--optimizer", "adamw", "--clip-norm", "0.5", "--lr-schedule", "cosine", "--lr-warmup-steps", "10")
     one = last_loss(case, "one", *words)
     for strategy in ("ddp", "zero1", "dp"):
-        several = last_loss(case, strategy, *words, "--devices", "3", "--strategy", strategy)
+        several = last_loss(case, strategy, *words, "--devices", "3", "--plan", strategy)
         assert abs(several - one) < 1e-4 * one, f"{strategy}: {several} and {one}"
 
 
 def check_a_study_measures_them(case):
     for strategy in ("ddp", "zero1", "dp"):
         name = f"s-{strategy}"
-        case.run("study", *TINY, "--runs", "2", "--strategy", strategy, "--optimizer", "adamw", "--clip-norm", "1",
+        case.run("study", *TINY, "--runs", "2", "--plan", strategy, "--optimizer", "adamw", "--clip-norm", "1",
                  "--lr-schedule", "linear", "-o", name, "-q")
         records = records_of(case.path(name))
         assert records and all(r["status"]["kind"] == "ok" for r in records), records

@@ -23,19 +23,15 @@ def outputs():
     collectives = ("collectives", *CPU, "-q", "-n", "1", "-w", "1", "-b", "1K", "-e", "1K", "--devices", "2")
     links = ("links", *CPU, "-q", "-b", "64K", "-i", "1", "-t", "device_to_device_memcpy_write_ce")
     return [
-        (("topo", "-o"), ""),
-        (("export", "r", "--csv"), ".csv"),
-        (("export", "r", "--jsonl"), ".jsonl"),
+        (("info", "--topology", "-o"), ""),
+        (("report", "r", "--csv"), ".csv"),
+        (("report", "r", "--jsonl"), ".jsonl"),
         (("report", "r", "-q", "--html"), ".html"),
         (("report", "r", "-q", "--md"), ".md"),
         (("compare", "r", "r", "--html"), ".html"),
-        ((*collectives, "-J"), ".json"),
-        ((*collectives, "--curves"), ".svg"),
-        ((*collectives, "--metrics-file"), ".prom"),
-        ((*collectives, "--arena", "--transports", "threads", "--env-file"), ".sh"),
+        (("report", "r", "--metrics"), ".prom"),
+        ((*collectives, "--arena=threads", "--env-file"), ".sh"),
         ((*links, "--machine"), ".json"),
-        ((*links, "--heat-map"), ".svg"),
-        (("sensor", "bench", *CPU, "-q", "--points", "1000", "--samples", "2", "--voxel-modes", "count", "-o"), ".json"),
         (("sensor", "voxelize", SCAN, *CPU, "-q", "--voxel-size", "1", "-o"), ".npy"),
         (("study", *TINY, "--runs", "1", "-q", "--resume", "-o", "r", "--trace"), ".json"),
     ]
@@ -83,7 +79,7 @@ def check_links_lead_to_the_file(case):
         assert stat.S_IMODE(target.stat().st_mode) == 0o640, f"{words} changed the permissions"
     assert not [name for name in os.listdir(case.path("far")) if ".tmp" in name]
     case.path("round").symlink_to("round")
-    case.refused(2, "usage", "topo", "-o", "round", says=["round", "symbolic links"])
+    case.refused(2, "usage", "info", "--topology", "-o", "round", says=["round", "symbolic links"])
 
 
 def check_pipes_get_the_bytes(case):
@@ -98,17 +94,17 @@ def check_pipes_get_the_bytes(case):
         reader.join(20)
         assert stat.S_ISFIFO(fifo.stat().st_mode), f"{words} made a file of the pipe"
         assert got and got[0], f"{words} wrote nothing into the pipe"
-    csv = case.run("export", "r", "--csv", "-").stdout
+    csv = case.run("report", "r", "--csv", "-").stdout
     case.path("standard").symlink_to("/proc/self/fd/1")  # before /dev/stdout, which a faulty program would replace
-    assert case.run("export", "r", "--csv", "standard").stdout == csv and case.path("standard").is_symlink()
-    assert case.run("export", "r", "--csv", "/dev/stdout").stdout == csv
-    assert case.run("export", "r", "--csv", "/dev/fd/1").stdout == csv
-    assert case.run("export", "r", "--csv", "/dev/stderr").stderr == csv
-    json.loads(case.run("topo", "--json", "-o", "/dev/stdout").stdout)  # the file's name is not among it
+    assert case.run("report", "r", "--csv", "standard").stdout == csv and case.path("standard").is_symlink()
+    assert case.run("report", "r", "--csv", "/dev/stdout").stdout == csv
+    assert case.run("report", "r", "--csv", "/dev/fd/1").stdout == csv
+    assert case.run("report", "r", "--csv", "/dev/stderr").stderr == csv
+    json.loads(case.run("info", "--topology", "--json", "-o", "/dev/stdout").stdout)  # the file's name is not among it
     with open(case.path("all.txt"), "w") as out:  # what stdout is redirected to keeps what is in it
         out.write("before\n")
         out.flush()
-        subprocess.run([harness.AMDAHL, "export", "r", "--csv", "/dev/stdout"], cwd=case.folder, env=harness.ENVIRONMENT,
+        subprocess.run([harness.AMDAHL, "report", "r", "--csv", "/dev/stdout"], cwd=case.folder, env=harness.ENVIRONMENT,
                        stdout=out, check=True)
     assert case.path("all.txt").read_bytes().decode() == "before\n" + csv.replace("\n", "\r\n")
     assert pathlib.Path("/dev/stdout").is_symlink()
@@ -144,7 +140,7 @@ def check_what_is_no_file_is_refused(case):
 def check_full_devices(case):
     prepare(case)
     full = node(case, "full", stat.S_IFCHR, 1, 7)
-    for words in (("export", "r", "--csv"), ("topo", "-o"), ("report", "r", "--html")):
+    for words in (("report", "r", "--csv"), ("info", "--topology", "-o"), ("report", "r", "--html")):
         case.refused(7, "disk-full", *words, "full", says=["full: cannot write", "free some space"])
         assert stat.S_ISCHR(full.stat().st_mode), words
 

@@ -24,4 +24,7 @@ with tempfile.TemporaryDirectory() as scratch:
     assert run(prefix / "bin/amdahl", "--version").startswith("amdahl "), "the installed program does not start"
     for schema in ("record", "summary", "model"):
         assert (prefix / f"share/amdahl/schema/{schema}.schema.json").exists(), schema
+    for file in ("man/man1/amdahl-study.1", "bash-completion/completions/amdahl", "zsh/site-functions/_amdahl",
+                 "fish/vendor_completions.d/amdahl.fish"):
+        assert (prefix / "share" / file).exists(), file
 print("package: ok")

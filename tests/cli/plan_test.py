@@ -9,14 +9,14 @@ import harness
 from harness import SOURCE
 from schema_support import valid
 
-H200 = ("plan", "--model", "gpt2", "--global-batch", "64", "--what-if", "gpus=4,gpu=h200")
+H200 = ("plan", "--model", "gpt2", "--batch-size", "64", "--what-if", "gpus=4,gpu=h200")
 
 
 def check_ranking_and_json(case):
     text = case.run(*H200, "--prices", SOURCE / "data" / "prices.toml").stdout
     for words in ("best: dp4", "speedup", "nothing was measured", "USD per 1M rows"):
         assert words in text, f"'{words}' is not in:\n{text}"
-    plan = json.loads(case.run(*H200, "--explain", "dp2.tp2,m4", "--json").stdout)
+    plan = json.loads(case.run(*H200, "--plan", "dp2.tp2,m4", "--json").stdout)
     valid("plan.schema.json", plan)
     for one in plan["ranking"] + [plan["explained"]]:
         parts = sum(v for k, v in one["account"].items() if k != "hidden_dp_us")
@@ -27,7 +27,7 @@ def check_ranking_and_json(case):
 
 
 def machine(case, **changes):
-    document = json.loads(case.run("plan", "--model", "gpt2", "--global-batch", "8", "--what-if", "gpus=2,gpu=h200",
+    document = json.loads(case.run("plan", "--model", "gpt2", "--batch-size", "8", "--what-if", "gpus=2,gpu=h200",
                                    "--json").stdout)
     calibration = dict(document["calibration"], host="there", device_name="NVIDIA H200")
     link = {"path": "NV", "peer_access": True, "peer_atomics": True, "measured_gbps": 390.0}
@@ -36,7 +36,7 @@ def machine(case, **changes):
             "links": [dict(link, source=a, destination=1 - a) for a in range(2)], "calibrations": [calibration]}
     file.update(changes)
     case.path("m.json").write_text(json.dumps(file))
-    return ("plan", "--model", "gpt2", "--global-batch", "64", "--machine", "m.json"), file
+    return ("plan", "--model", "gpt2", "--batch-size", "64", "--machine", "m.json"), file
 
 
 def check_machine_file(case):
@@ -52,7 +52,7 @@ def check_machine_file(case):
 def check_gpu_of_a_file(case):
     words, _ = machine(case)
     example = SOURCE / "data" / "gpu-a100-40gb.toml"
-    alone = ("plan", "--model", "gpt2", "--global-batch", "64", "--math", "bf16")
+    alone = ("plan", "--model", "gpt2", "--batch-size", "64", "--math", "bf16")
     plan = json.loads(case.run(*alone, "--what-if", f"gpus=4,gpu={example}", "--json").stdout)
     assert plan["calibration"]["device_name"] == "NVIDIA A100-PCIE-40GB", plan["calibration"]
     assert plan["calibration"]["memory_bytes"] == 40e9 and plan["most_devices"] == 4, plan["calibration"]
@@ -97,33 +97,33 @@ def check_refusals(case):
     case.refused(2, "usage", *words, "--what-if", "gpus=4", "--devices", "8", says=["--devices is 8"])
     case.refused(2, "usage", *words, "--devices", "1000000", says=["--devices is 1000000", "at most 4096"])
     case.refused(2, "usage", *words, "--what-if", "gpus=4,link=nvlink5", says=["h200 has nvlink4"])
-    case.refused(2, "usage", "plan", "--model", "gpt2", "--global-batch", "8", "--what-if", "gpus=2,gpu=rtx4090,link=nvlink4",
+    case.refused(2, "usage", "plan", "--model", "gpt2", "--batch-size", "8", "--what-if", "gpus=2,gpu=rtx4090,link=nvlink4",
                  says=["rtx4090 has no NVLink", "link=pcie4"])
-    case.refused(2, "usage", "plan", "--model", "gpt2", says=["--global-batch"])
-    case.refused(2, "usage", "plan", "--model", "gpt2", "--global-batch", "8", says=["machine file", "--what-if"])
+    case.refused(2, "usage", "plan", "--model", "gpt2", says=["--batch-size"])
+    case.refused(2, "usage", "plan", "--model", "gpt2", "--batch-size", "8", says=["machine file", "--what-if"])
 
 
 def check_thresholds(case):
     words, _ = machine(case)
-    text = case.run("plan", "--machine", "m.json", "--assume-devices", "2,4", "--link", "nvlink4").stdout
+    text = case.run("plan", "--machine", "m.json", "--assume-devices", "2,4", "--what-if", "link=nvlink4").stdout
     assert "from which size on several devices pay" in text and "break-even at 15,000,000" in text, text
     found = json.loads(case.run("plan", "--machine", "m.json", "--assume-devices", "2", "--json").stdout)
     assert [t["devices"] for t in found["thresholds"]] == [2] * 5, found
-    plan = json.loads(case.run(*words, "--assume-devices", "2,4", "--link", "pcie4", "--json").stdout)
+    plan = json.loads(case.run(*words, "--assume-devices", "2,4", "--what-if", "link=pcie4", "--json").stdout)
     assert plan["most_devices"] == 4, plan["most_devices"]
     case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "1", says=["1"])
-    case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "2", "--link", "nvlink9", says=["nvlink4"])
+    case.refused(2, "usage", "plan", "--machine", "m.json", "--assume-devices", "2", "--what-if", "link=nvlink9", says=["nvlink4"])
 
 
 def check_advice_from_a_calibration(case):
     _, file = machine(case)
     machine(case, calibrations=[dict(file["calibrations"][0], interval_factor=0.5)])
-    said = case.run("advise", "--params", "100k", "--batch", "64", "--machine", "m.json", "--devices", "4").stdout
+    said = case.run("plan", "--advise", "--params", "100k", "--batch-size", "64", "--machine", "m.json", "--devices", "4").stdout
     assert said.startswith("single: predicted from the calibration of NVIDIA H200"), said
-    said = case.run("advise", "--model", "gpt2", "--batch", "512", "--machine", "m.json").stdout
+    said = case.run("plan", "--advise", "--model", "gpt2", "--batch-size", "512", "--machine", "m.json").stdout
     assert said.startswith("multi: predicted from the calibration of NVIDIA H200: 2 devices, dp2"), said
-    case.refused(2, "usage", "advise", "--params", "1M", "--machine", "m.json", "--policy", "study", says=["calibration"])
-    case.refused(2, "usage", "advise", "--assume-devices", "2", "--machine", "m.json", says=["--machine with"])
+    case.refused(2, "usage", "plan", "--advise=study", "--params", "1M", "--machine", "m.json", says=["calibration"])
+    case.refused(2, "usage", "report", "r", "--assume-devices", "2", "--machine", "m.json", says=["--machine without"])
 
 
 def check_calibrate_verify_and_study(case):
@@ -133,7 +133,7 @@ def check_calibrate_verify_and_study(case):
     valid("machine.schema.json", json.loads(case.path("c.json").read_text()))
     assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2", "pp2,m8,1f1b"} and found["calibration"]["seconds"] < 60, found
     words = ("plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "-o", "pairs")
-    verified = json.loads(case.run(*words, "--plans", "dp1", "dp2", "tp2", "--json").stdout)
+    verified = json.loads(case.run(*words, "--plan", "dp1", "dp2", "tp2", "--json").stdout)
     valid("plan-verification.schema.json", verified)
     assert [p["prediction"]["plan"] for p in verified["plans"]] == ["dp1", "dp2", "tp2"], verified["plans"]
     for one in verified["plans"]:
@@ -167,7 +167,7 @@ def attempt(case, *words):
 def check_machine_files_with_impossible_values(case):
     """Every number of a machine file, edited: an answer of finite numbers, or one line that names the field."""
     _, file = machine(case)
-    ask = ("plan", "--model", "medium", "--global-batch", "64", "--machine", "m.json", "--devices", "4", "--json")
+    ask = ("plan", "--model", "medium", "--batch-size", "64", "--machine", "m.json", "--devices", "4", "--json")
     refused = answered = 0
 
     def places(value, path=()):
@@ -208,21 +208,21 @@ def check_constants_that_must_be_positive(case):
             edited = copy.deepcopy(file)
             next(c for c in edited["calibrations"][0]["constants"] if c["name"] == name)["value"] = bad
             case.path("m.json").write_text(json.dumps(edited))
-            result = attempt(case, "plan", "--model", "medium", "--global-batch", "64", "--machine", "m.json")
+            result = attempt(case, "plan", "--model", "medium", "--batch-size", "64", "--machine", "m.json")
             assert result.returncode in (2, 5) and (name in result.stderr or bad < 0), (name, bad, result)
 
 
 def check_bounds_of_questions(case):
     what_if = ("plan", "--model", "medium", "--what-if")
-    for words, says in (((*what_if, "gpus=8,gpu=h200", "--global-batch", str(2**63 - 1)), "1,073,741,824"),
-                        ((*what_if, "gpus=8,gpu=h200", "--global-batch", str(2**30 + 1)), "global-batch"),
-                        ((*what_if, "gpus=5000,gpu=h200", "--global-batch", "64"), "4096"),
+    for words, says in (((*what_if, "gpus=8,gpu=h200", "--batch-size", str(2**63 - 1)), "1,073,741,824"),
+                        ((*what_if, "gpus=8,gpu=h200", "--batch-size", str(2**30 + 1)), "batch-size"),
+                        ((*what_if, "gpus=5000,gpu=h200", "--batch-size", "64"), "4096"),
                         (("plan", "--assume-devices", str(2**33 + 2), "--what-if", "gpu=h200"), "--assume-devices"),
                         (("plan", "--assume-devices", "100000", "--what-if", "gpu=h200"), "4096")):
         case.refused(2, "usage", *words, says=[says])
     for gpus, batch in ((256, 2048), (1024, 8192), (4096, 2**30), (64, 735134400)):
         start = os.times()
-        answer = json.loads(case.run(*what_if, f"gpus={gpus},gpu=h200,link=nvlink4", "--global-batch", str(batch), "--json").stdout)
+        answer = json.loads(case.run(*what_if, f"gpus={gpus},gpu=h200,link=nvlink4", "--batch-size", str(batch), "--json").stdout)
         seconds = os.times().children_user - start.children_user
         assert seconds < 10, f"{gpus} GPUs take {seconds:.1f} s"
         assert answer["by_devices"][-1]["devices"] == gpus and any("powers of two" in note for note in answer["notes"]), answer["notes"]
@@ -238,7 +238,7 @@ def check_validation(case):
     rows = (SOURCE / "tests" / "data" / "planner" / "measured_a100.csv").read_text().splitlines()
     case.path("few.csv").write_text("\n".join(rows[:200]) + "\n")
     case.path("more.csv").write_text("\n".join(rows[:1] + rows[300:340]) + "\n")
-    found = json.loads(case.run("plan", "--validate", "few.csv", "--and-predict", "more.csv", "--json").stdout)
+    found = json.loads(case.run("plan", "--validate", "few.csv", "more.csv", "--json").stdout)
     valid("plan-validation.schema.json", found)
     assert found["also"]["rows"] == 40 and found["also"]["mean"] < 0.1, found["also"]
     case.path("tool.csv").write_text("\n".join(rows[:1] + [r.rsplit(",", 1)[0] + ",100" for r in rows[1:200]]) + "\n")

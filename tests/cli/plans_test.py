@@ -18,11 +18,11 @@ def losses(case, name):
 
 
 def check_plans_are_listed(case):
-    text = case.run("plans", "--devices", "8", "--model", "gpt2").stdout
+    text = case.run("plan", "--list", "--devices", "8", "--model", "gpt2").stdout
     lines = text.splitlines()
     assert lines[0].startswith("gpt2 (124,439,808 parameters), 8 devices, batch 64: "), lines[0]
     assert any(line.startswith("dp4.pp2,m4,1f1b ") for line in lines), text
-    outcome = json.loads(case.run("plans", "--devices", "8", "--model", "gpt2", "--all-schedules", "--json").stdout)
+    outcome = json.loads(case.run("plan", "--list", "--devices", "8", "--model", "gpt2", "--all-schedules", "--json").stdout)
     valid("plans.schema.json", outcome)
     texts = [plan["plan"] for plan in outcome["plans"]]
     assert len(set(texts)) == len(texts) and "dp2.tp2.pp2,m4,1f1b" in texts, texts
@@ -30,8 +30,8 @@ def check_plans_are_listed(case):
         mesh, memory = plan["mesh"], plan["memory"]
         assert mesh["dp"] * mesh["tp"] * mesh["pp"] == 8
         assert memory["total"] == sum(memory[part] for part in ("parameters", "gradients", "optimizer", "activations", "workspace"))
-    case.refused(2, "usage", "plans", "--model", "gpt3", says=["gpt3"])
-    case.refused(2, "usage", "plans", "--devices", "0", says=["devices"])
+    case.refused(2, "usage", "plan", "--list", "--model", "gpt3", says=["gpt3"])
+    case.refused(2, "usage", "plan", "--list", "--devices", "0", says=["devices"])
 
 
 def check_training_is_that_of_one_device(case):
@@ -51,7 +51,7 @@ def check_modelled_memory_counts_the_communicators_of_groups(case):
     """Each group of a mesh has a communicator of its own, which in symmetric memory takes megabytes."""
     for plan in ("tp2", "pp2,1f1b,m4"):
         case.run(*TRAIN, "--epochs", "1", "--devices", "2", "--comm", "symmetric", "--plan", plan, "-o", f"train-{plan}")
-        case.run("study", "--backend", "cpu", "--comm", "symmetric", "--plans", plan, "--batch-sizes", "64", "--runs", "1",
+        case.run("study", "--backend", "cpu", "--comm", "symmetric", "--plan", plan, "--batch-sizes", "64", "--runs", "1",
                  "--steps", "3", "--warmup", "1", "-q", "-o", f"study-{plan}")
         for name, devices in ((f"train-{plan}", 2), (f"study-{plan}", 2)):
             record = [r for r in records_of(case.path(name)) if r.get("axes", {}).get("devices") == devices][-1]
@@ -87,7 +87,7 @@ def check_a_checkpoint_continues_under_another_plan(case):
 
 
 def check_studies_compare_plans(case):
-    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plans", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
+    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plan", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
              "--warmup", "1", "--steps", "2", "-o", "s", "-q")
     records = records_of(case.path("s"))
     assert all(r["status"]["kind"] == "ok" for r in records), records
@@ -95,9 +95,30 @@ def check_studies_compare_plans(case):
     assert cells == {(1, "single"), (2, "ddp"), (2, "tp2"), (2, "pp2,m4,1f1b")}, cells
     report = case.path("s/report.md").read_text()
     assert "pp2,m4,1f1b" in report and "tp2" in report
-    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plans", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
+    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--plan", "dp2", "tp2", "pp2,1f1b,m4", "--runs", "2",
              "--warmup", "1", "--steps", "2", "-o", "s", "-q", "--resume")
     assert len(records_of(case.path("s"))) == len(records)
+
+
+def check_plans_that_name_no_devices(case):
+    """One is the study's on every number of devices; several are compared on each."""
+    study = ("study", "--backend", "cpu", "--batch-sizes", "16", "--runs", "1", "--warmup", "1", "--steps", "2", "-q")
+    case.run(*study, "--devices", "1,2,3", "--plan", "zero1,m2", "-o", "one")
+    axes = [r["axes"] for r in records_of(case.path("one"))]
+    assert {(a["devices"], a["strategy"], a["accumulate"]) for a in axes} == {(1, "single", 2), (2, "zero1", 2), (3, "zero1", 2)}, axes
+    case.run(*study, "--devices", "2,3", "--plan", "ddp", "zero1", "-o", "several")
+    cells = {(r["axes"]["devices"], r["axes"]["strategy"]) for r in records_of(case.path("several"))}
+    assert cells == {(1, "single"), (2, "ddp"), (3, "ddp"), (2, "zero1"), (3, "zero1")}, cells
+    case.refused(2, "usage", *study, "--plan", "ddp", "zero1", "-o", "r", says=["name no devices", "--devices 2"])
+    case.refused(2, "usage", *study, "--devices", "2", "--plan", "ddp", "dp2,zero1", "-o", "r", says=["--plan", "--devices"])
+
+
+def check_every_part_of_a_plan_is_described(case):
+    text = case.run("plan", "--help-all").stdout
+    for part in ("dp2.tp2.pp2", "ddp", "zero1", "zero2", "zero3", "dp", "replicated", "mN", "no-overlap", "bucket-mb=25",
+                 "recompute=", "sp", "1f1b", "vN", "split=", "input=", "localN", "compress=", "keep=", "asyncN", "shardsN", "shares=",
+                 "peer-blocks="):
+        assert f"\n  {part}" in text, part
 
 
 def check_bad_plans_are_refused(case):
@@ -107,14 +128,13 @@ def check_bad_plans_are_refused(case):
                         (("--plan", "dp2.pp2,dp"), ("strategy dp", "dp2.pp2")),
                         (("--plan", "dp2,zero4"), ("'zero4'", "zero1?")), (("--plan", "dp2,sp"), ("tp is 1",)),
                         (("--plan", "dp2,ddp,m4x"), ("'m4x'",)), (("--plan", "pp2", "--devices", "3"), ("2 devices", "3")),
-                        (("--plan", "dp2", "--strategy", "zero1"), ("--plan and --strategy",)),
-                        (("--plan", "dp2", "--accumulate", "2"), ("--plan and --accumulate",)),
-                        (("--schedule", "gpipe"), ("pp is 1",)), (("--plan", ""), ("empty",)),
+                        (("--plan", "dp2", "--plan", "zero1"), ("--plan",)),
+                        (("--plan", "gpipe"), ("pp is 1",)), (("--plan", ""), ("empty",)),
                         (("--plan", "pp2", "--launch", "graph"), ("graph",))):
         case.refused(2, "usage", "train", "--backend", "cpu", *words, "-o", "r", says=says)
     case.refused(2, "usage", "train", "--backend", "cpu", "--model", "gpt2", "--plan", "tp5", "-o", "r",
                  says=["12 heads", "the nearest plan that works is"])
-    case.refused(2, "usage", "study", "--backend", "cpu", "--plans", "dp2", "--devices", "2", "-o", "s", says=["--plans"])
+    case.refused(2, "usage", "study", "--backend", "cpu", "--plan", "dp2", "--devices", "2", "-o", "s", says=["--plan"])
 
 
 main(globals())

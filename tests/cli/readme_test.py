@@ -9,9 +9,9 @@ import harness
 from harness import SOURCE, Skip
 
 # Options whose value is a file or folder that a command writes, and those that name it only for one command.
-WRITTEN = ("--output-dir", "--output", "--html", "--md", "--heat-map", "--curves", "--env-file", "--csv", "--jsonl",
-           "--metrics-file", "-J", "--output-file", "--save", "--checkpoint-dir")
-OF_COMMAND = {"-o": ("study", "train", "links", "doctor", "topo", "sensor"), "--machine": ("links", "doctor", "calibrate")}
+WRITTEN = ("--output-dir", "--output", "--html", "--md", "--env-file", "--csv", "--jsonl", "--metrics", "--heat-map",
+           "--curves", "--metrics-file", "-J", "--output-file", "--save", "--checkpoint-dir")
+OF_COMMAND = {"-o": ("study", "train", "links", "doctor", "info", "sensor"), "--machine": ("links", "doctor", "calibrate")}
 SECONDS = 0.4  # a wrong use is refused well within; what measures longer is stopped
 USAGE, INTERRUPTED = 2, 130
 # What the machine of this test and the stand-ins of `prepare` lack.

@@ -36,23 +36,23 @@ NUSCENES = [(10, 0, 0, 100, 0), (0, 10, 0, 50, 1), (0, 0, 1, 20, 2), (5, 5, 1, 7
 
 def check_nuscenes(case):
     grid = ("--voxel-size", "1", "--grid", "40", "--min", "-20,-20,-20", "-o", "g.npy")
-    for name, words in ((floats(case, "a.pcd.bin", NUSCENES), ()), (floats(case, "a.bin", NUSCENES), ("--bin-columns", "5"))):
+    for name, words in ((floats(case, "a.pcd.bin", NUSCENES), ()), (floats(case, "a.bin", NUSCENES), ("--data-options", "bin-columns=5"))):
         found = sensor(case, "voxelize", name, *grid, *words)
         assert found["points"] == 4 and found["occupied"] == 4 and found["warnings"] == [], found
         grid_values, shape = saved(case, "g.npy", "i")
         assert shape == (40, 40, 40), shape
         voxels = [(i // 1600, i // 40 % 40, i % 40) for i, value in enumerate(grid_values) if value]
         assert voxels == [(20, 20, 21), (20, 30, 20), (25, 25, 21), (30, 20, 20)], voxels
-    found = sensor(case, "voxelize", floats(case, "d.bin", [row[:3] for row in NUSCENES], "d"), *grid, "--bin-columns", "3",
-                   "--bin-type", "f64")
+    found = sensor(case, "voxelize", floats(case, "d.bin", [row[:3] for row in NUSCENES], "d"), *grid, "--data-options", "bin-columns=3",
+                   "--data-options", "bin-type=f64")
     assert found["occupied"] == 4, found
     warned = case.run("sensor", "voxelize", "a.bin", *grid, *CPU).stderr
-    assert "may be 4 of 5" in warned and "--bin-columns" in warned, warned
-    case.refused(*CORRUPT, "sensor", "voxelize", "d.bin", *grid, says=["d.bin", "doubles", "--bin-type f64"])
-    case.refused(*USAGE, "sensor", "voxelize", harness.SOURCE / "data" / "vlp16.ply", *grid, "--bin-columns", "4",
-                 says=["--bin-columns"])
+    assert "may be 4 of 5" in warned and "--data-options bin-columns" in warned, warned
+    case.refused(*CORRUPT, "sensor", "voxelize", "d.bin", *grid, says=["d.bin", "doubles", "--data-options bin-type=f64"])
+    case.refused(*USAGE, "sensor", "voxelize", harness.SOURCE / "data" / "vlp16.ply", *grid, "--data-options", "bin-columns=4",
+                 says=["--data-options bin-columns"])
     bench = ("sensor", "bench", *CPU, "-q", "--samples", "3", "--calls", "2", "--grid", "8", "--voxel-modes", "count", "--json")
-    record = json.loads(case.run(*bench, "--input", "a.bin", "--bin-columns", "5").stdout)["records"][0]
+    record = json.loads(case.run(*bench, "--input", "a.bin", "--data-options", "bin-columns=5").stdout)["records"][0]
     assert record["axes"]["points"] == 4, record["axes"]
 
 
@@ -70,15 +70,15 @@ def check_the_time_column(case):
     sensor(case, "resample", "t.csv", "--rate", "2", "-o", "o.npy")
     assert near(saved(case, "o.npy", "f")[0], [0, 1, 2, 5, 8, 9, 10])
     case.write("two.csv", "x,t_a,t_b\n0,0,0\n2,1,2\n")
-    case.refused(*USAGE, "sensor", "resample", "two.csv", "--rate", "1", says=["two.csv", "t_a, t_b", "--time-column"])
-    found = sensor(case, "resample", "two.csv", "--rate", "1", "--time-column", "t_b")
+    case.refused(*USAGE, "sensor", "resample", "two.csv", "--rate", "1", says=["two.csv", "t_a, t_b", "--data-options time-column"])
+    found = sensor(case, "resample", "two.csv", "--rate", "1", "--data-options", "time-column=t_b")
     assert found["last"] == 2 and found["streams"][0]["columns"] == ["x", "t_a"], found
 
 
 def check_column_types_of_all_rows(case):
     case.write("na.csv", "t,x,y\n0,NA,1\n1,2,3\n2,3,4\n")
-    case.refused(*CORRUPT, "sensor", "resample", "na.csv", "--rate", "1", says=["line 2, column 2 'x'", "--missing drop"])
-    found = sensor(case, "resample", "na.csv", "--rate", "1", "--missing", "drop")
+    case.refused(*CORRUPT, "sensor", "resample", "na.csv", "--rate", "1", says=["line 2, column 2 'x'", "--data-options missing=drop"])
+    found = sensor(case, "resample", "na.csv", "--rate", "1", "--data-options", "missing=drop")
     assert found["streams"][0]["columns"] == ["x", "y"] and found["first"] == 1, found
 
 
@@ -91,7 +91,7 @@ def validation(case, *words):
 
 def check_decimal_commas_are_one_number(case):
     case.write("eu.csv", "temp;y\n" + "".join(f"{i / 2:g};{i}\n".replace(".", ",") for i in range(40)))
-    result = case.run("train", *CPU, "--data", "eu.csv", "--target", "y", "--regression", "--batch-size", "8", "--epochs", "2",
+    result = case.run("train", *CPU, "--data", "eu.csv", "--target", "y", "--data-options", "regression", "--batch-size", "8", "--epochs", "2",
                       "-o", "r")
     assert "column 1 'temp': '0,5' in line 3 is read as 0.5" in result.stderr, result.stderr
     case.write("both.csv", "temp;y\n0,5;1\n1.5;2\n2;3\n3;4\n")
@@ -101,10 +101,10 @@ def check_decimal_commas_are_one_number(case):
 def check_markers_of_missing_values(case):
     case.write("age.csv", "age,y\n" + "".join(f"{'-' if i % 10 < 3 else 20 + i},{i * 1.5}\n" for i in range(60)))
     case.refused(*CORRUPT, *TRAIN, "--data", "age.csv", "--target", "y",
-                 says=["age.csv, line 2, column 1 'age'", "'-' is not a number", "--missing-values"])
-    words = ("--data", "age.csv", "--target", "y", "--batch-size", "8", "--missing-values", "-")
-    case.refused(*CORRUPT, *TRAIN, *words, says=["'-' is a missing value", "--missing drop"])
-    assert validation(case, *words, "--missing", "drop", "--epochs", "1")["validation_loss"] > 0
+                 says=["age.csv, line 2, column 1 'age'", "'-' is not a number", "--data-options missing-values"])
+    words = ("--data", "age.csv", "--target", "y", "--batch-size", "8", "--data-options", "missing-values=-")
+    case.refused(*CORRUPT, *TRAIN, *words, says=["'-' is a missing value", "--data-options missing=drop"])
+    assert validation(case, *words, "--data-options", "missing=drop", "--epochs", "1")["validation_loss"] > 0
 
 
 def check_large_numbers_keep_their_differences(case):
@@ -119,12 +119,12 @@ def check_numbers_in_the_header(case):
         f"r{i % 3},{i + 0.5},{i + 0.25},{i + 0.75}\n" for i in range(40)))
     words = ("train", *CPU, "--data", "years.csv", "--batch-size", "8", "--epochs", "1", "-o")
     told = case.run(*words, "a", "--target", "2021").stderr
-    assert "first line is taken as names" in told and "--header" in told, told
-    told = case.run(*words, "b", "--target", "2021", "--header", "yes").stderr
+    assert "first line is taken as names" in told and "--data-options header" in told, told
+    told = case.run(*words, "b", "--target", "2021", "--data-options", "header=yes").stderr
     assert "first line" not in told, told
     case.refused(*USAGE, *words, "c", "--target", "c3", says=["no column 'c3'", "2021"])
-    case.run(*words, "d", "--target", "c3", "--header", "no")
-    case.refused(*USAGE, *words, "e", "--target", "2021", "--header", "maybe", says=["--header", "maybe", "auto"])
+    case.run(*words, "d", "--target", "c3", "--data-options", "header=no")
+    case.refused(*USAGE, *words, "e", "--target", "2021", "--data-options", "header=maybe", says=["--data-options header", "maybe", "auto"])
 
 
 TOKENS = {"version": 1, "name": "g", "input_shape": [16], "loss": "softmax_cross_entropy", "layers": [
@@ -140,20 +140,20 @@ def check_tokens_of_other_widths(case):
     case.path("raw.bin").write_bytes(body)
     case.path("int64.bin").write_bytes(struct.pack("<400Q", *tokens))
     words = (*TRAIN, "--model", "model.json", "--epochs", "1", "--batch-size", "4", "--data")
-    for name, more in (("llama.bin", ()), ("raw.bin", ("--bin-type", "u32")), ("int64.bin", ("--bin-type", "u64"))):
+    for name, more in (("llama.bin", ()), ("raw.bin", ("--data-options", "bin-type=u32")), ("int64.bin", ("--data-options", "bin-type=u64"))):
         case.run(*words, name, *more, "-o", name + ".run")
     losses = {json.dumps([s for s in harness.records_of(case.path(name + ".run"))[-1]["series"] if "loss" in s["name"]])
               for name in ("llama.bin", "raw.bin", "int64.bin")}
     assert len(losses) == 1, f"the same tokens, and other losses: {losses}"
-    case.refused(*CORRUPT, *words, "raw.bin", says=["raw.bin", "32 bits", "--bin-type u32"])
-    case.refused(*CORRUPT, *words, "int64.bin", says=["int64.bin", "64 bits", "--bin-type u64"])
+    case.refused(*CORRUPT, *words, "raw.bin", says=["raw.bin", "32 bits", "--data-options bin-type=u32"])
+    case.refused(*CORRUPT, *words, "int64.bin", says=["int64.bin", "64 bits", "--data-options bin-type=u64"])
     case.path("weights.bin").write_bytes(struct.pack("<256i", 20240326, 3, *[1] * 254) + body)
     case.refused(*CORRUPT, *words, "weights.bin", says=["weights.bin", "weights of a model"])
 
 
 def check_wide_text(case):
     case.path("wide.txt").write_bytes("some text \n".encode("utf-16") * 200)
-    case.refused(*CORRUPT, *TRAIN, "--data", "wide.txt", "--window", "8", says=["wide.txt, line 1", "UTF-16", "iconv"])
+    case.refused(*CORRUPT, *TRAIN, "--data", "wide.txt", "--data-options", "window=8", says=["wide.txt, line 1", "UTF-16", "iconv"])
 
 
 def check_rates_beyond_all_memory(case):
@@ -169,8 +169,8 @@ def check_delimiters_of_track_files(case):
     assert near(saved(case, "o.npy", "f")[0], [0, 0.5, 1], 1e-3)
     assert found["streams"][0]["columns"] == ["tx"], found
     case.write("bar.csv", "t/x\n0/1\n1/2\n")
-    case.refused(2, "data-corrupt", "sensor", "resample", "bar.csv", "--rate", "1", says=["bar.csv", "--delimiter"])
-    assert sensor(case, "resample", "bar.csv", "--rate", "1", "--delimiter", "/")["shape"] == [1, 2, 1]
+    case.refused(2, "data-corrupt", "sensor", "resample", "bar.csv", "--rate", "1", says=["bar.csv", "--data-options delimiter"])
+    assert sensor(case, "resample", "bar.csv", "--rate", "1", "--data-options", "delimiter=/")["shape"] == [1, 2, 1]
 
 
 PLY = "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
@@ -194,7 +194,7 @@ def check_line_ends_of_ply(case):
 def check_what_is_no_run(case):
     case.write("m.json", json.dumps(TOKENS))
     for name in (harness.DIGITS, case.write("chat.jsonl", '{"role": "user"}\n'), harness.SOURCE / "README.md"):
-        for command in (("report",), ("export", "--csv", "-")):
+        for command in (("report",), ("report", "--csv", "-")):
             case.refused(*USAGE, *command, name, says=["no run of amdahl", "records.jsonl"])
     case.refused(*USAGE, "report", "m.json", says=["m.json is no run folder"])
     case.refused(*USAGE, "compare", harness.DIGITS, harness.DIGITS, says=["no run of amdahl, and not valid JSON"])

@@ -5,8 +5,8 @@ import harness
 from harness import TINY
 
 FRACTIONS = {
-    ("study",): ("--timeout", "-T", "--rel-ci", "--learning-rate", "--bucket-mb"),
-    ("train",): ("--timeout", "-T", "--lr", "--bucket-mb", "--validation"),
+    ("study",): ("--timeout", "-T", "--rel-ci", "--learning-rate"),
+    ("train",): ("--timeout", "-T", "--lr", "--validation"),
     ("collectives",): ("--timeout", "-T", "--transport-timeout"),
     ("links",): ("--timeout", "-T", "--min-gbps"),
     ("doctor",): ("--timeout", "-T", "--min-gbps"),
@@ -22,8 +22,8 @@ def check_fractions_in_decimal(case):
         for option in options:
             for value in ("0x10", "5x", "1e999", "1,5", "five"):
                 case.refused(2, "usage", *words, option, value, says=[f"'{value}' is not a number written in decimal"])
-    case.refused(2, "usage", "sensor", "bench", "--mode", "hetero", "--limit-sms", "1:0x1", says=["1:0x1"])
-    for option in ("-g", "-t", "-c"):
+    case.refused(2, "usage", "sensor", "bench", "--mode", "hetero", "--device-speeds", "1,0x1", says=["0x1"])
+    for option in ("-g", "-c"):
         case.refused(2, "usage", "collectives", option, "0x1", says=["0x1"])
     for value in ("+5", "5.", ".5", "5e0"):
         case.run("study", *TINY, "--runs", "1", "-q", "--timeout", value, "--dry-run")
@@ -68,7 +68,7 @@ def check_names_that_no_table_holds(case):
     case.run("study", *TINY, "--runs", "2", "-q", "-o", "r")
     prices = '[[device]]\nmatch = "CPU"\nhourly_price = 1\nnote = "{}"\n'
     case.write("p.toml", prices.format("n" * 100_000))
-    case.refused(2, "usage", "cost", "r", "--prices", "p.toml", says=["p.toml:4", "note has 100000 bytes"])
+    case.refused(2, "usage", "report", "r", "--prices", "p.toml", says=["p.toml:4", "note has 100000 bytes"])
     assert not case.path("t").exists()
 
 

@@ -30,9 +30,9 @@ def check_closed_streams(case):
             assert "plan: " not in case.path(f"r/{file}").read_text(), (closed, file)
         case.run("report", "r")
         shutil.rmtree(case.path("r"))
-    result = subprocess.run(["bash", "-c", '"$0" topo -o t.txt 2>&- >&-', harness.AMDAHL], cwd=case.folder,
+    result = subprocess.run(["bash", "-c", '"$0" info --topology -o t.txt 2>&- >&-', harness.AMDAHL], cwd=case.folder,
                             env=harness.ENVIRONMENT, timeout=60)
-    assert result.returncode == 0 and case.path("t.txt").read_text() == case.run("topo").stdout
+    assert result.returncode == 0 and case.path("t.txt").read_text() == case.run("info", "--topology").stdout
 
 
 def check_progress_that_nobody_can_take(case):
@@ -53,12 +53,12 @@ def check_file_size_limit(case):
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
 
     before = sorted(os.listdir(case.path("r")))
-    for words in (("export", "r", "--csv", "out.csv"), ("report", "r", "-q", "--html", "out.html"),
-                  ("topo", "--json", "-o", "out.json"), ("report", "r")):
+    for words in (("report", "r", "--csv", "out.csv"), ("report", "r", "-q", "--html", "out.html"),
+                  ("info", "--topology", "--json", "-o", "out.json"), ("report", "r")):
         case.refused(7, "disk-full", *words, preexec_fn=limit, says=["File too large", "ulimit -f"])
         assert os.listdir(case.folder) == ["r"] and sorted(os.listdir(case.path("r"))) == before, words
     with open(case.path("out.txt"), "w") as out:
-        result = subprocess.run([harness.AMDAHL, "export", "r", "--csv", "-"], cwd=case.folder, env=harness.ENVIRONMENT,
+        result = subprocess.run([harness.AMDAHL, "report", "r", "--csv", "-"], cwd=case.folder, env=harness.ENVIRONMENT,
                                 stdout=out, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
     assert result.returncode == 7, result
     harness.check_error(result.stderr, "disk-full", ["standard output"])
@@ -168,7 +168,7 @@ def check_remedies_of_a_full_disk(case):
 
     train = ("train", "--backend", "cpu", "-q", "--epochs", "50", "--batch-size", "5000", "-o", "t")
     collectives = ("collectives", "--backend", "cpu", "-q", "-n", "1", "-e", "1M", "--output-dir", "c")
-    for words in (("export", "r", "--jsonl", "out.jsonl"), ("report", "r", "-q", "--html", "r.html"), train, collectives):
+    for words in (("report", "r", "--jsonl", "out.jsonl"), ("report", "r", "-q", "--html", "r.html"), train, collectives):
         error = case.refused(7, "disk-full", *words, preexec_fn=limit).stderr
         assert "--resume" not in error, error
     error = case.refused(7, "disk-full", *STUDY, "--runs", "50", "-o", "s", preexec_fn=limit).stderr

@@ -68,7 +68,7 @@ def check_damaged_runs(case):
     def damaged(number, line, cause, *says):
         path.write_text("\n".join(whole[:number - 1] + [line] + whole[number:]))
         for words in (("report", "r"), ("compare", "r", "r"), ("study", *TINY, "--runs", "3", "-q", "-o", "r", "--resume"),
-                      ("advise", "--params", "54403", "--batch", "16", "--from", "r")):
+                      ("report", "r", "--advise", "--params", "54403", "--batch-size", "16")):
             result = case.run(*words, code=5)
             errors = [text for text in result.stderr.splitlines() if text.startswith("error[")]
             assert len(errors) == 1 and errors[0].startswith(f"error[{cause}]: "), result.stderr
@@ -187,8 +187,8 @@ def check_resume_with_other_settings(case):
     same = ("--data", "d.csv", "--target", "y", "--model", "m.json")
     study(case, "r", *same, runs=1)
     again = ("study", *TINY, "--runs", "2", "-q", "-o", "r", "--resume", *same)
-    for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--missing", "mean"), "missing"),
-                        (("--regression",), "regression"), (("--ignore", "id"), "ignored"), (("--peer-blocks", "2"), "peer_blocks")):
+    for words, name in ((("--lr", "0.01"), "learning_rate"), (("--mode", "auto"), "mode"), (("--data-options", "missing=mean"), "missing"),
+                        (("--data-options", "regression",), "regression"), (("--data-options", "ignore=id"), "ignored"), (("--plan", "peer-blocks=2"), "peer_blocks")):
         case.refused(2, "usage", *again, *words, says=["cannot resume", name])
     case.write("d.csv", "id,a,b,y\n" + rows.replace("5,5,0,1", "5,6,0,1", 1))
     case.refused(2, "usage", *again, says=["cannot resume", "data_hash"])

@@ -127,8 +127,7 @@ def check_fuse_and_resample(case):
 
 def check_documents_fit_the_schemas(case):
     text = case.run(*CLOUD, "--mode", "data", "--devices", "1,2", "--voxel-modes", "mean,occupancy", "--output-dir",
-                    "r", "-o", "out.json", "--json").stdout
-    assert text == case.path("out.json").read_text()
+                    "r", "--json").stdout
     case.run(*FUSE, "--output-dir", "f")
     check = validator("record")
     for folder in ("r", "f"):

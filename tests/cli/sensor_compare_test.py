@@ -83,7 +83,7 @@ def check_text_and_markdown(case):
     start = next(i for i, line in enumerate(lines) if line.startswith("devices"))
     end = lines[start].index("batches/s [95 % CI]") + len("batches/s [95 % CI]")
     assert all(line[end - 1:end + 2] == "]  " for line in lines[start:start + 6]), "the table is not aligned"
-    markdown = case.run("compare", *words, "--prices", PRICES, "--markdown").stdout
+    markdown = case.run("compare", *words, "--prices", PRICES, "--md", "-").stdout
     head = next(line for line in markdown.splitlines() if line.startswith("| devices"))
     assert markdown.startswith("# ") and markdown.count("|---") == 2 * (head.count("|") - 1), markdown
     plain = case.run("compare", *words).stdout
@@ -150,7 +150,7 @@ def check_two_runs_cell_by_cell(case):
             return shift
         return "+".join(fixture(case, "2xh100", change(p), f"{name}{p}.json") for p in range(5))
     assert {cell["a_over_b_speed"]["level"] for cell in compared(case, a, b)["cells"]} == {"none"}
-    case.refused(*USAGE, "compare", a, b, "--fail-on-regression", "10", says=["one process", "--repeat 5"])
+    case.refused(*USAGE, "compare", a, b, "--fail-on-regression", "10", says=["one process", "--processes 5"])
     a, b = processes("a"), processes("b", 1.25)
     found = compared(case, a, b)
     assert (found["series"], found["unit"], len(found["cells"])) == ("time", "us", 2), found
@@ -179,8 +179,8 @@ def check_options(case):
     for options, says in (((*words, "--fail-on-regression", "3"), ["--fail-on-regression"]),
                           (("x", "y", *words), ["x with"]), (("x", "--single", "h100.json"), ["x with"]),
                           (words[:3], ["--multi or --hetero"]), (words[3:], ["--single"]),
-                          (("--prices", PRICES), ["--prices without --single"]), (("--markdown",), ["lacks a and b"]),
-                          ((*words, "--markdown", "--json"), ["--md with --json"]),
+                          (("--prices", PRICES), ["--prices without --single"]), (("--md", "-"), ["lacks a and b"]),
+                          ((*words, "--md", "-", "--json"), ["--md with --json"]),
                           (("a", "b", "--prices", PRICES), ["a with --prices"]), ((), ["a and b"]), (("a",), ["lacks b"]),
                           ((*words, "--prices", ""), ["--prices"]), (("--single", "", *words[3:]), ["--single"])):
         case.refused(*USAGE, "compare", *options, says=says)
@@ -189,7 +189,7 @@ def check_options(case):
 def check_bad_files(case):
     sides(case)
     pair = ("--multi", "2xh100.json")
-    case.run("collectives", "--backend", "cpu", "-q", "-n", "2", "-b", "64", "-e", "64", "-J", "other.json")
+    case.run("collectives", "--backend", "cpu", "-q", "-n", "2", "-b", "64", "-e", "64", "-o", "other.json")
     case.refused(*USAGE, "compare", "--single", "other.json", *pair, says=["other.json is a collectives run by amdahl"])
     nccl = FIXTURES / "nccl_tests_all_reduce.json"
     case.refused(*USAGE, "compare", "--single", nccl, *pair, says=["collectives run by nccl-tests"])

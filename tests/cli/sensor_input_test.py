@@ -58,7 +58,7 @@ def check_devices_share_the_scan(case):
         devices = record["axes"]["devices"]
         wanted = [22591] if devices == 1 else [7531, 7530, 7530]
         assert sorted(samples(record, "device_items")) == sorted(wanted), record["axes"]
-    policies = measured(case, *words, "--mode", "hetero", "--limit-sms", "1:0.5", "--policy", "even,refreshed")
+    policies = measured(case, *words, "--mode", "hetero", "--device-speeds", "1,0.5", "--policy", "even,refreshed")
     assert len(policies) == 8 and all(r["axes"]["input"] == "vlp16.ply" for r in policies)
 
 

@@ -57,7 +57,7 @@ def check_task(case):
 
 def check_shares(case):
     for extra in ((), ("--merge", "host")):
-        records = measured(case, *HETERO, "--limit-sms", "1:0.5", *extra)
+        records = measured(case, *HETERO, "--device-speeds", "1,0.5", *extra)
         assert len(records) == 4 * len(SHARES)
         for record in records:
             axes = record["axes"]
@@ -88,7 +88,7 @@ def check_rows_are_shared(case):
 
 
 def check_placements(case):
-    records = measured(case, *HETERO, "--op", "fuse,voxelize", "--limit-sms", "0:0.5", "--devices", "2")
+    records = measured(case, *HETERO, "--op", "fuse,voxelize", "--device-speeds", "0.5,1", "--devices", "2")
     totals = [r for r in records if r["axes"]["op"] == "all"]
     assert [r["axes"]["policy"] for r in totals] == list(PLACEMENTS)
     for record in records:
@@ -115,7 +115,7 @@ def check_pipeline(case):
 
 
 def check_tables_and_report(case):
-    text = case.run(*HETERO, "--limit-sms", "1:0.5", "--output-dir", "h").stdout
+    text = case.run(*HETERO, "--device-speeds", "1,0.5", "--output-dir", "h").stdout
     assert ("voxelize, mode hetero, 1 x CPU virtual device + 1 x CPU virtual device, 50 % of its speed, emulated, f32, eager, "
             "EMULATED") in text, text
     for policy in SHARES:
@@ -165,17 +165,17 @@ def check_limited_devices_are_named_and_never_priced(case):
     prices = 'currency = "EUR"\n[[device]]\nmatch = "H200"\nhourly_price = 4\n[[device]]\nmatch = "cpu-virtual"\nhourly_price = 4\n'
     case.write("p.toml", prices)
     shared = harness.SOURCE / "results" / "h200" / "sensor" / "hetero-fuse.json.gz"
-    measured(case, *changed(BENCH, "--op", "fuse"), "--mode", "hetero", "--limit-sms", "1:0.25", "-o", "own.json")
+    measured(case, *changed(BENCH, "--op", "fuse"), "--mode", "hetero", "--device-speeds", "1,0.25", "-o", "own.json")
     for file, name in ((str(shared), "NVIDIA H200, 32 of 132 SMs, emulated"),
                        ("own.json", "CPU virtual device, 25 % of its speed, emulated")):
-        costs = json.loads(case.run("cost", file, "--prices", "p.toml", "--json").stdout)
+        costs = json.loads(case.run("report", file, "--prices", "p.toml", "--json").stdout)
         assert all(row["origin"] == "emulated" and name in row["configuration"] for row in costs["rows"]), costs["rows"]
         assert not any("price" in key or "joule" in key for row in costs["rows"] for key in row), costs["rows"]
-        for words in ((), ("--md",)):
-            text = case.run("cost", file, "--prices", "p.toml", *words).stdout
+        for words in ((), ("--md", "-")):
+            text = case.run("report", file, "--prices", "p.toml", *words).stdout
             assert name in text and "has no price: it is not measured" in text, text
             assert file == "own.json" or "8.00" not in text, text
-        for words in ((), ("--md",)):
+        for words in ((), ("--md", "-")):
             text = case.run("compare", file, file, *words).stdout
             assert name in text and "emulated cells" in text and re.search("(SAME|UNCLEAR).*, emulated", text), text
         document = json.loads(case.run("compare", file, file, "--json").stdout)
@@ -187,8 +187,8 @@ def check_limited_devices_are_named_and_never_priced(case):
 
 def check_compare_of_placements_that_differ(case):
     """Where a task was placed follows from costs measured in the run: it tells no cells apart."""
-    measured(case, *TASK, "--devices", "2", "-o", "a.json")
-    document = json.loads(case.path("a.json").read_text())
+    document = json.loads(case.run(*TASK, "--devices", "2", "--json").stdout)
+    case.write("a.json", json.dumps(document))
     for record in document["records"]:
         if "device" in record["axes"]:
             record["axes"]["device"] = 1 - record["axes"]["device"] if record["axes"]["devices"] == 2 else 0
@@ -199,19 +199,17 @@ def check_compare_of_placements_that_differ(case):
 
 def check_wrong_input(case):
     for words, says in (
-            ((*HETERO, "--limit-sms", "2:0.5"), ["device 2", "0 to 1", "--devices"]),
-            ((*HETERO, "--limit-sms", "1:0"), ["1:0", "above 0"]),
-            ((*HETERO, "--limit-sms", "1:1.5"), ["1:1.5", "at most 1"]),
-            ((*HETERO, "--limit-sms", "1:nan"), ["1:nan", "at most 1"]),
-            ((*HETERO, "--limit-sms", "1"), ["not device:fraction", "1:0.5"]),
-            ((*HETERO, "--limit-sms", "x:0.5"), ["x"]),
-            ((*HETERO, "--limit-sms", "1,2:0.5"), ["--limit-sms"]),
-            ((*HETERO, "--limit-sms", "1:0.5,1:0.6"), ["device 1 twice"]),
+            ((*HETERO, "--device-speeds", "1,1,0.5"), ["device 2", "0 to 1", "--devices"]),
+            ((*HETERO, "--device-speeds", "1,0"), ["device 1 is 0", "above 0"]),
+            ((*HETERO, "--device-speeds", "1,1.5"), ["device 1 is 1.5", "at most 1"]),
+            ((*HETERO, "--device-speeds", "1,nan"), ["device 1 is nan", "at most 1"]),
+            ((*HETERO, "--device-speeds", "1,x"), ["'x'"]),
+            ((*HETERO, "--device-speeds", "1:0.5"), ["'1:0.5'"]),
             ((*HETERO, "--policy", "proportionl"), ["proportionl", "proportional?"]),
             ((*HETERO, "--policy", "cost"), ["cost", "proportional"]),
             ((*HETERO, "--op", "fuse,voxelize", "--policy", "refreshed"), ["refreshed", "cost"]),
             ((*HETERO, "--devices", "1"), ["one device", "--devices 2"]),
-            ((*HETERO, "--cpu-share"), ["--cpu-share", "--limit-sms"]),
+            ((*HETERO, "--cpu-share"), ["--cpu-share", "--device-speeds"]),
             (changed(HETERO, "--points", "0"), ["nothing to share"]),
             ((*HETERO, "--cache", "cold"), ["cold", "--cache hot"]),
             ((*HETERO, "--merge", "none"), ["none", "host"]),

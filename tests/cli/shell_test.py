@@ -8,13 +8,17 @@ import subprocess
 import harness
 
 ESCAPE = "\033["
-COMMANDS = ("info", "topo", "all", "doctor", "links", "collectives", "study", "train", "advise", "plans", "compare", "cost", "report",
-            "export", "sensor", "completion", "man")
+COMMANDS = ("study", "train", "plan", "calibrate", "compare", "report", "info", "doctor", "links", "collectives", "all", "sensor")
+
+
+def shell_file(case, name):
+    case.run("--write-shell-files", "shell")
+    return case.path("shell") / name
 
 
 def bash_offers(case, *words):
     """What bash would offer for the last of `words`, with the script and without any other completion."""
-    script = case.write("amdahl.bash", case.run("completion", "bash").stdout)
+    script = shell_file(case, "bash-completion/completions/amdahl")
     typed = " ".join("'" + word + "'" for word in words)
     asked = f"source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _amdahl; printf '%s\\n' \"${{COMPREPLY[@]}}\""
     result = subprocess.run(["bash", "--norc", "-c", asked], cwd=case.folder, capture_output=True, text=True)
@@ -24,21 +28,22 @@ def bash_offers(case, *words):
 
 
 def options_of_help(case, *command):
+    """All but those that every command has, which are one line."""
     return set(re.findall(r"--[a-z][a-z0-9-]*", "\n".join(
-        re.findall(r"^ +((?:-\w, )?--[a-z0-9-]+(?:, --[a-z0-9-]+)*)", case.run(*command, "--help").stdout, re.MULTILINE))))
+        re.findall(r"^ +((?:-\w, )?--[a-z0-9-]+(?:, --[a-z0-9-]+)*)", case.run(*command, "--help-all").stdout, re.MULTILINE))))
 
 
 def check_bash_offers_commands_options_and_values(case):
     assert set(COMMANDS) <= set(bash_offers(case, "amdahl", ""))
     assert bash_offers(case, "amdahl", "coll") == ["collectives"]
-    assert {"voxelize", "resample", "fuse", "bench"} <= set(bash_offers(case, "amdahl", "sensor", ""))
+    assert {"voxelize", "resample", "bench"} <= set(bash_offers(case, "amdahl", "sensor", ""))
     assert set(bash_offers(case, "amdahl", "study", "--launch", "")) == {"eager", "graph"}
-    assert set(bash_offers(case, "amdahl", "topo", "--format", "")) == {"matrix", "json", "dot", "svg"}
+    assert set(bash_offers(case, "amdahl", "info", "--topology", "=", "")) == {"matrix", "json", "dot", "svg"}
     assert bash_offers(case, "amdahl", "study", "--launch", "=", "gr") == ["graph"]
 
 
 def check_bash_offers_every_option_of_help(case):
-    for command in (["study"], ["links"], ["doctor"], ["collectives"], ["topo"], ["sensor", "bench"]):
+    for command in (["study"], ["links"], ["doctor"], ["collectives"], ["plan"], ["sensor", "bench"]):
         options = options_of_help(case, *command)
         assert len(options) > 4, (command, options)
         offered = set(bash_offers(case, "amdahl", *command, "--"))
@@ -47,10 +52,9 @@ def check_bash_offers_every_option_of_help(case):
 
 def all_helps(case):
     """(command words, help text) of every command, found by the manual pages."""
-    case.run("man", "--output-dir", "all")
-    for page in sorted(case.path("all").iterdir()):
+    for page in sorted(shell_file(case, "man/man1").iterdir()):
         words = page.stem.split("-")[1:]
-        yield words, case.run(*words, "--help").stdout
+        yield words, case.run(*words, "--help-all").stdout
 
 
 def check_help_shows_options_as_they_are_written(case):
@@ -67,17 +71,31 @@ def check_help_shows_options_as_they_are_written(case):
     assert re.search(r"^  -o, --output-dir DIR  +Run folder \(default: results/local/study-TIME\)$", seen["study",], re.MULTILINE)
     assert re.search(r"^  --runs N  +Runs of each cell: its samples \(default: 50\)$", seen["study",], re.MULTILINE)
     assert re.search(r"^  -t, --test LIST \.\.\.  +Tests.*\(default: default\)$", seen["links",], re.MULTILINE), seen["links",]
-    assert "\\fB\\-\\-trace\\fR[=\\fIFILE\\fR]" in case.run("man", "study").stdout
+    assert "\\fB\\-\\-trace\\fR[=\\fIFILE\\fR]" in shell_file(case, "man/man1/amdahl-study.1").read_text()
     assert "--no-check" in bash_offers(case, "amdahl", "links", "--no") and "--trace" in bash_offers(case, "amdahl", "study", "--tr")
-    for shell, text in (("zsh", "--no-check[Do not verify"), ("fish", "-l no-check -d ")):
-        assert text in case.run("completion", shell).stdout, shell
+    for file, text in (("zsh/site-functions/_amdahl", "--no-check[Do not verify"),
+                       ("fish/vendor_completions.d/amdahl.fish", "-l no-check -d ")):
+        assert text in shell_file(case, file).read_text(), file
+
+
+def check_help_is_short(case):
+    """The most used options in at most 40 lines; --help-all has the others, and the help says how many."""
+    rows = commands = 0
+    for words, text in all_helps(case):
+        short = case.run(*words, "--help").stdout
+        assert short.count("\n") <= 40, (words, short.count("\n"))
+        left_out = re.search(r"^(\d+) more options?: amdahl.* --help-all$", short, re.MULTILINE)
+        numbers = [len(re.findall(r"^  -", one, re.MULTILINE)) for one in (short, text)]
+        assert numbers[1] - numbers[0] == int(left_out[1] if left_out else 0), (words, numbers)
+        rows += numbers[1]
+        commands += bool(words) and words != ["sensor"]
+    assert commands <= 14 and rows <= 260, (commands, rows)
 
 
 def check_strategies_are_described(case):
-    for verb in ("study", "train"):
-        text = case.run(verb, "--help").stdout
-        for says in ("dp (naive DataParallel", "replicated (every device steps the full batch", "zero1 (", "ddp ("):
-            assert says in text, (verb, says)
+    text = case.run("plan", "--help-all").stdout
+    for says in (r"dp +naive DataParallel", "replicated +every device steps the full batch", "zero1 +", "ddp +"):
+        assert re.search(f"^  {says}", text, re.MULTILINE), says
     method = (harness.SOURCE / "docs" / "method.md").read_text()
     for name in ("single", "ddp", "zero1", "dp", "replicated"):
         assert re.search(rf"^\| `{name}` \| ", method, re.MULTILINE), name
@@ -91,16 +109,16 @@ def check_bash_offers_files(case):
 
 def check_offers_are_what_errors_name(case):
     """Offers stand beside the checks of values: they agree when the error of a refused value names every one."""
-    for command, option in (("topo", "--format"), ("topo", "--color"), ("study", "--launch"), ("study", "--math"),
-                            ("study", "--mode"), ("study", "--scaling"), ("study", "--strategy"),
+    for command, option in (("info", "--topology"), ("info", "--color"), ("study", "--launch"), ("study", "--math"),
+                            ("study", "--mode"), ("study", "--scaling"),
                             ("study", "--optimizer"), ("collectives", "--format")):
-        offered = bash_offers(case, "amdahl", command, option, "")
+        offered = bash_offers(case, "amdahl", command, option, "=", "")
         assert len(offered) > 1, (command, option, offered)
-        case.refused(2, "usage", command, option, "nonsense", says=offered)
+        case.refused(2, "usage", command, f"{option}=nonsense", says=offered)
 
 
 def check_fish_script(case):
-    script = case.run("completion", "fish").stdout
+    script = shell_file(case, "fish/vendor_completions.d/amdahl.fish").read_text()
     for command in COMMANDS:
         assert f" -a {command} " in script, command
     assert "-l launch -r -a 'eager graph'" in script.replace("  ", " "), script
@@ -115,7 +133,7 @@ def check_fish_script(case):
 
 
 def check_zsh_script(case):
-    script = case.run("completion", "zsh").stdout
+    script = shell_file(case, "zsh/site-functions/_amdahl").read_text()
     assert script.startswith("#compdef amdahl\n")
     for command in COMMANDS:
         assert f"_amdahl_{command}() {{" in script and f"    {command}) _amdahl_{command} ;;" in script, command
@@ -129,18 +147,13 @@ def check_zsh_script(case):
         print("zsh is not installed: its script was read, not parsed")
 
 
-def check_unknown_shell_and_page(case):
-    case.refused(2, "usage", "completion", "tcsh", says=["tcsh", "bash"])
-    case.refused(2, "usage", "man", "nothing", says=["nothing"])
-
-
 def check_manual_pages(case):
-    case.run("man", "--output-dir", "man1")
-    pages = {page.name for page in case.path("man1").iterdir()}
+    folder = shell_file(case, "man/man1")
+    pages = {page.name for page in folder.iterdir()}
     assert {"amdahl.1", "amdahl-sensor-bench.1"} | {f"amdahl-{command}.1" for command in COMMANDS} <= pages, pages
-    study = case.path("man1/amdahl-study.1").read_text()
-    assert study == case.run("man", "study").stdout
-    assert ".SH EXIT STATUS" in case.path("man1/amdahl.1").read_text()
+    study = (folder / "amdahl-study.1").read_text()
+    assert ".SH EXIT STATUS" in (folder / "amdahl.1").read_text()
+    assert "recompute" in (folder / "amdahl-plan.1").read_text()
     for option in options_of_help(case, "study"):
         assert "\\fB" + option.replace("-", "\\-") + "\\fR" in study, option
     groff = shutil.which("groff")
@@ -148,7 +161,7 @@ def check_manual_pages(case):
         print("groff is not installed: pages were read, not formatted")
         return
     for page in sorted(pages):
-        result = subprocess.run([groff, "-man", "-Tascii", "-ww", page], cwd=case.path("man1"), capture_output=True,
+        result = subprocess.run([groff, "-man", "-Tascii", "-ww", page], cwd=folder, capture_output=True,
                                 text=True)
         assert result.returncode == 0 and not result.stderr, (page, result.stderr)
 
@@ -167,7 +180,7 @@ def on_terminal(case, *words, **environment):
 
 
 def check_colour_is_for_terminals(case):
-    wrong = ("topo", "--format", "nothing")
+    wrong = ("info", "--topology=nothing")
     assert f"{ESCAPE}31merror{ESCAPE}0m[usage]" in on_terminal(case, *wrong)
     assert ESCAPE not in on_terminal(case, *wrong, NO_COLOR="1")
     assert f"{ESCAPE}31m" in on_terminal(case, *wrong, NO_COLOR="")  # no-color.org: only when not empty
@@ -175,7 +188,7 @@ def check_colour_is_for_terminals(case):
     assert ESCAPE not in on_terminal(case, *wrong, "--color", "never")
     assert ESCAPE not in case.run(*wrong, code=2).stderr  # a pipe
     assert f"{ESCAPE}31m" in case.run(*wrong, "--color", "always", code=2, env={"NO_COLOR": "1"}).stderr
-    case.refused(2, "usage", "topo", "--color", "purple", says=["--color", "always"])
+    case.refused(2, "usage", "info", "--color", "purple", says=["--color", "always"])
 
 
 def check_no_colour_in_json_and_files(case):

@@ -41,14 +41,14 @@ def check_nothing_controls_the_terminal(case):
     shown = on_terminal(case, *study)
     printed = [shown, on_terminal(case, "report", folder), on_terminal(case, "report", folder, "--json"),
                on_terminal(case, "compare", folder, folder), on_terminal(case, "compare", folder, folder, "--json"),
-               on_terminal(case, "export", folder, "--csv", "-"), on_terminal(case, "export", folder, "--jsonl", "-"),
-               on_terminal(case, "plans", "--model", "model.json"), on_terminal(case, "report", "absent" + EVIL),
+               on_terminal(case, "report", folder, "--csv", "-"), on_terminal(case, "report", folder, "--jsonl", "-"),
+               on_terminal(case, "plan", "--list", "--model", "model.json"), on_terminal(case, "report", "absent" + EVIL),
                on_terminal(case, "train", "--model", "model.json", "--backend", "cpu", "--epochs", 1, "-o", "train" + EVIL)]
     for number, text in enumerate(printed):
         assert "gnp.exe" in text, f"output {number} does not show the name: {text}"
         found = [f"U+{ord(bad[0]):04X}" for bad in FORBIDDEN if bad in text]
         assert not found, f"output {number} has {found}: {text!r}"
-    data = case.run("export", folder, "--csv", "-").stdout
+    data = case.run("report", folder, "--csv", "-").stdout
     assert EVIL in data, "data for other programs are changed"
 
 

@@ -19,11 +19,11 @@ def environment(case, name):
 
 
 def topo(case, name, *words):
-    return case.run("topo", *words, env=environment(case, name)).stdout
+    return case.run("info", *(words if any("topology" in word for word in words) else ("--topology", *words)), env=environment(case, name)).stdout
 
 
 def machine_of(case, name, *words):
-    return json.loads(topo(case, name, "--format", "json", *words))
+    return json.loads(topo(case, name, "--topology=json", *words))
 
 
 def letters(matrix, rows):
@@ -84,7 +84,7 @@ def check_paths_when_the_driver_does_not_say(case):
 def check_links_without_a_switch(case):
     assert letters(topo(case, "bridged"), 2) == [["X", "NV4"], ["NV4", "X"]]
     assert "NVLink 3, 100 GB/s a direction nominal" in topo(case, "bridged")
-    dot = topo(case, "bridged", "--format", "dot")
+    dot = topo(case, "bridged", "--topology=dot")
     assert 'd0 -- d1 [label="NV4"]' in dot and "nvswitch" not in dot, dot
 
 
@@ -119,17 +119,17 @@ def check_isolation(case):
     assert machine_of(case, "two-nodes", "--sysfs", "sys")["iommu"] == "off"
     case.path("empty").mkdir()
     assert "iommu" not in machine_of(case, "two-nodes", "--sysfs", "empty")
-    case.refused(2, "usage", "topo", "--sysfs", "nowhere", says=["--sysfs nowhere"])
+    case.refused(2, "usage", "info", "--topology", "--sysfs", "nowhere", says=["--sysfs nowhere"])
     case.refused(2, "usage", "doctor", "--sysfs", "nowhere", says=["--sysfs nowhere"])
 
 
 def check_drawings(case):
     for name, machine in MACHINES.items():
-        root = xml.etree.ElementTree.fromstring(topo(case, name, "--format", "svg"))
+        root = xml.etree.ElementTree.fromstring(topo(case, name, "--topology=svg"))
         classes = [element.get("class") for element in root.iter()]
         assert classes.count("device") == len(machine.gpus), f"{name}: {classes}"
         assert classes.count("switch") == (1 if any(link[4] == "switch" for link in machine.links) else 0), name
-        dot = topo(case, name, "--format", "dot")
+        dot = topo(case, name, "--topology=dot")
         assert dot.count("{") == dot.count("}") and dot.count("[label=\"GPU") == len(machine.gpus), dot
 
 
@@ -141,35 +141,35 @@ def check_documents(case):
     schema = json.loads((harness.SOURCE / "docs" / "schema" / "machine.schema.json").read_text())
     for name in MACHINES:
         jsonschema.Draft7Validator(schema).validate(machine_of(case, name))
-    jsonschema.Draft7Validator(schema).validate(json.loads(case.run("topo", "--virtual", "3", "--format", "json").stdout))
+    jsonschema.Draft7Validator(schema).validate(json.loads(case.run("info", "--topology=json", "--virtual", "3").stdout))
 
 
 def check_virtual_devices(case):
-    text = case.run("topo", "--virtual", "3").stdout
+    text = case.run("info", "--topology", "--virtual", "3").stdout
     assert text.startswith("CPU virtual devices, not GPUs.") and text.count("HOST") > 6, text
-    assert len(json.loads(case.run("topo", "--virtual", "3", "--format", "json").stdout)["devices"]) == 3
+    assert len(json.loads(case.run("info", "--topology=json", "--virtual", "3").stdout)["devices"]) == 3
 
 
 def check_output_file(case):
-    case.run("topo", "--virtual", "2", "--format", "svg", "-o", "m.svg")
+    case.run("info", "--topology=svg", "--virtual", "2", "-o", "m.svg")
     assert case.path("m.svg").read_text().startswith("<svg")
-    case.refused(2, "usage", "topo", "--virtual", "2", "-o", "missing/m.txt", says=["missing"])
+    case.refused(2, "usage", "info", "--topology", "--virtual", "2", "-o", "missing/m.txt", says=["missing"])
 
 
 def check_bad_input(case):
-    case.refused(2, "usage", "topo", "--format", "png", says=["'png'", "svg"])
-    case.refused(2, "usage", "topo", "--virtual", "0", says=["--virtual"])
-    case.refused(2, "usage", "topo", "--virtual", "-1", says=["--virtual"])
-    case.refused(2, "usage", "topo", "--virtual", "100000", says=["--virtual"])
+    case.refused(2, "usage", "info", "--topology=png", says=["'png'", "svg"])
+    case.refused(2, "usage", "info", "--topology", "--virtual", "0", says=["--virtual"])
+    case.refused(2, "usage", "info", "--topology", "--virtual", "-1", says=["--virtual"])
+    case.refused(2, "usage", "info", "--topology", "--virtual", "100000", says=["--virtual"])
 
 
 def check_json_flag(case):
-    wanted = json.loads(case.run("topo", "--virtual", "3", "--format", "json").stdout)
-    assert json.loads(case.run("topo", "--virtual", "3", "--json").stdout) == wanted
-    assert json.loads(case.run("topo", "--virtual", "3", "--json", "--format", "json").stdout) == wanted
-    case.run("topo", "--virtual", "3", "--json", "--output", "machine.json")
+    wanted = json.loads(case.run("info", "--topology=json", "--virtual", "3").stdout)
+    assert json.loads(case.run("info", "--topology", "--virtual", "3", "--json").stdout) == wanted
+    assert json.loads(case.run("info", "--topology=json", "--virtual", "3", "--json").stdout) == wanted
+    case.run("info", "--topology", "--virtual", "3", "--json", "--output", "machine.json")
     assert json.loads(case.path("machine.json").read_text()) == wanted
-    case.refused(2, "usage", "topo", "--virtual", "3", "--json", "--format", "svg", says=["--json"])
+    case.refused(2, "usage", "info", "--topology=svg", "--virtual", "3", "--json", says=["--json"])
 
 
 harness.main(globals())

@@ -25,7 +25,7 @@ def names(trace, kind):
 
 
 def check_trace_of_the_last_cell(case):
-    result = case.run(*TRACED, "--bucket-mb", "0.05", "--trace", "-o", "r")
+    result = case.run(*TRACED, "--plan", "bucket-mb=0.05", "--trace", "-o", "r")
     assert result.stderr == "", result.stderr
     trace = chrome(case.path("r/trace.json.gz"))
     events = complete(trace)
@@ -94,7 +94,7 @@ def check_page_has_the_timeline(case):
 
 
 def check_pieces_lie_within_their_step_and_do_not_overlap(case):
-    case.run(*TRACED, "--trace", "t.json", "--trace-steps", "3:6", "--trace-cell", "batch=16,devices=2", "-o", "r")
+    case.run(*TRACED, "--trace", "t.json,steps=3:6,batch=16,devices=2", "-o", "r")
     events = complete(chrome(case.path("t.json")))
     assert {event["args"]["step"] for event in events} == {3, 4, 5}
     for rank in (0, 1):
@@ -126,7 +126,7 @@ def check_resumed_study_is_traced(case):
 
 def check_strategies(case):
     for strategy in ("zero1", "dp", "replicated"):
-        case.run(*TRACED, "--strategy", strategy, "--trace", f"{strategy}.json", "-o", strategy)
+        case.run(*TRACED, "--plan", strategy, "--trace", f"{strategy}.json", "-o", strategy)
         events = complete(chrome(case.path(f"{strategy}.json")))
         communicates = any(event["cat"] == "communication" for event in events)
         assert communicates == (strategy != "replicated"), strategy
@@ -135,7 +135,7 @@ def check_strategies(case):
 
 
 def check_accumulated_steps_have_every_micro_batch(case):
-    case.run(*TRACED, "--accumulate", "3", "--trace", "t.json", "--trace-steps", "4:5", "--trace-cell", "devices=1", "-o",
+    case.run(*TRACED, "--plan", "m3", "--trace", "t.json,steps=4:5,devices=1", "-o",
              "r")
     forward = [event for event in complete(chrome(case.path("t.json"))) if event["name"] == "forward"]
     assert len(forward) == 3, forward
@@ -148,7 +148,7 @@ def check_default_steps_of_a_short_run(case):
 
 def check_many_steps(case):
     """More than the stamps that are kept at once; trace.json has only the first ones."""
-    case.run(*GRID, "--steps", "200", "--trace", "t.json", "--trace-steps", "7:142", "-o", "r")
+    case.run(*GRID, "--steps", "200", "--trace", "t.json,steps=7:142", "-o", "r")
     events = complete(chrome(case.path("t.json")))
     steps = {event["args"]["step"]: event["ts"] for event in events if event["cat"] == "step" and event["pid"] == 1}
     assert sorted(steps) == list(range(7, 142))
@@ -168,17 +168,17 @@ def check_wrong_ranges(case):
                         ("-1:3", "is not a range"), ("1:2:3", "is not a range"), (":", "is not a range"),
                         ("99999999999999999999:3", "is not a range"), ("24:26", "a run has 25 steps"),
                         ("1000:1001", "numbered from 0")):
-        case.refused(2, "usage", *TRACED, "--trace", f"--trace-steps={steps}", "-o", "r", says=[says])
-    case.refused(2, "usage", *GRID, "--steps", "5000", "--trace", "--trace-steps", "1:2000", "-o", "r",
+        case.refused(2, "usage", *TRACED, f"--trace=steps={steps}", "-o", "r", says=[says])
+    case.refused(2, "usage", *GRID, "--steps", "5000", "--trace", "steps=1:2000", "-o", "r",
                  says=["1999 steps", "at most 1000"])
     assert not case.path("r").exists()
 
 
 def check_wrong_cells(case):
-    for cell, says in (("batch=64", "batch 64"), ("batch=16,devices=7", "batch 16 and 7 device(s)"), ("batch", "gives no batch"),
+    for cell, says in (("batch=64", "batch 64"), ("batch=16,devices=7", "batch 16 and 7 device(s)"), ("batch=", "gives no batch"),
                        ("batch=0", "gives no batch"), ("devices=99999999999", "gives no devices"),
                        ("rows=3", "unknown value 'rows'")):
-        case.refused(2, "usage", *TRACED, "--trace", "--trace-cell", cell, "-o", "r", says=["--trace-cell", says])
+        case.refused(2, "usage", *TRACED, f"--trace={cell}", "-o", "r", says=["--trace", says])
     assert not case.path("r").exists()
 
 
@@ -188,8 +188,7 @@ def check_wrong_files(case):
                        ("nowhere/t.json.gz", "there is no folder nowhere")):
         case.refused(2, "usage", *TRACED, "--trace", file, "-o", "r", says=[says])
         assert num_records(case.path("r")) == 0
-    case.refused(2, "usage", *TRACED, "--trace-steps", "1:2", "-o", "r", says=["--trace-steps without --trace"])
-    case.refused(2, "usage", *TRACED, "--trace-cell", "batch=16", "-o", "r", says=["--trace-cell without --trace"])
+    case.refused(2, "usage", *TRACED, "--trace", "a.json,b.json", "-o", "r", says=["'a.json' and 'b.json'"])
     case.refused(2, "usage", *TRACED, "--trace", "", "-o", "r", says=["--trace is empty"])
 
 

@@ -101,25 +101,25 @@ def check_published_rules(case):
               ("6.9M", 64, "benchmark", ["single", "multi"]), ("12M", 32, "single", ["single"]),
               ("12M", 64, "multi", ["single", "multi"])]
     for params, batch, decision, modes in wanted:
-        words = ("advise", "--params", params, "--batch", batch, "--policy", "study")
+        words = ("plan", "--advise=study", "--params", params, "--batch-size", batch)
         advice = json.loads(case.run(*words, "--json").stdout)
         assert (advice["decision"], advice["modes_to_measure"]) == (decision, modes), (params, batch, advice)
         text = case.run(*words).stdout
         assert text.startswith(f"{decision}: published selector: "), text
         assert "contradict each other" in text and "nothing was measured here" in text, text
-    assert json.loads(case.run("advise", "--model", "large-6.9m", "--policy", "study", "--json").stdout)["decision"] == "benchmark"
+    assert json.loads(case.run("plan", "--advise=study", "--model", "large-6.9m", "--json").stdout)["decision"] == "benchmark"
 
 
 def check_advice_from_records(case):
     steady_run(case, "a")
-    advice = json.loads(case.run("advise", "--params", "54403", "--batch", "16", "--from", "a", "--json").stdout)
+    advice = json.loads(case.run("report", "a", "--advise", "--params", "54403", "--batch-size", "16", "--json").stdout)
     assert advice["decision"] == "single", advice
     assert "CPU virtual devices (says nothing about GPUs)" in " ".join(advice["evidence"]), advice
-    near = case.run("advise", "--params", "60k", "--batch", "20", "--from", "a").stdout
+    near = case.run("report", "a", "--advise", "--params", "60k", "--batch-size", "20").stdout
     assert near.startswith("single: measured near it"), near
-    far = case.run("advise", "--params", "600M", "--batch", "16", "--from", "a").stdout
+    far = case.run("report", "a", "--advise", "--params", "600M", "--batch-size", "16").stdout
     assert far.startswith("unknown: not measured") and "measure it: amdahl study" in far, far
-    assert case.run("advise", "--params", "1M").stdout.startswith("unknown: not measured")
+    assert case.run("plan", "--advise", "--params", "1M").stdout.startswith("unknown: not measured")
 
 
 def check_mode_auto(case):
@@ -164,12 +164,12 @@ def axes(case, folder):
 
 
 def check_options_of_a_step(case):
-    study(case, "accumulate", "--accumulate", "2", runs=1)
+    study(case, "accumulate", "--plan", "m2", runs=1)
     assert [a["accumulate"] for a in axes(case, "accumulate")] == [2]
-    study(case, "overlap", "--no-overlap", "--bucket-mb", "0.05", runs=1)
+    study(case, "overlap", "--plan", "no-overlap,bucket-mb=0.05", runs=1)
     assert [(a["overlap"], a["bucket_bytes"]) for a in axes(case, "overlap")] == [(False, 52429)]
     for strategy in ("dp", "replicated"):
-        study(case, strategy, "--strategy", strategy, runs=1)
+        study(case, strategy, "--plan", strategy, runs=1)
         assert [a["strategy"] for a in axes(case, strategy)] == [strategy]
     study(case, "sgd", "--optimizer", "sgd", "--learning-rate", "0.01", runs=1)
     assert [a["optimizer"] for a in axes(case, "sgd")] == ["sgd"]
@@ -188,7 +188,7 @@ def check_slow_work_is_not_a_hang(case):
 def check_losses_of_strategies_agree(case):
     losses = {}
     for strategy in ("ddp", "dp", "replicated"):
-        study(case, strategy, "--strategy", strategy, runs=1)
+        study(case, strategy, "--plan", strategy, runs=1)
         for record in records_of(case.path(strategy)):
             series = {s["name"]: s["samples"][0] for s in record["series"]}
             losses[record["axes"]["strategy"]] = series["loss_first"]
@@ -219,8 +219,8 @@ def check_json(case):
     text = case.run("info").stdout
     assert text.startswith("amdahl ") and "backends" in text, text
     assert case.run("--version").stdout.startswith("amdahl 0.1.0 (")
-    for verb in ("study", "train", "advise", "compare", "report", "info"):
-        assert verb in case.run("--help").stdout and f"{verb} [OPTIONS]" in case.run(verb, "--help").stdout
+    for verb in ("study", "train", "plan", "compare", "report", "info"):
+        assert verb in case.run("--help").stdout and f"usage: amdahl {verb}" in case.run(verb, "--help").stdout
 
 
 def check_model_file(case):
@@ -230,7 +230,7 @@ def check_model_file(case):
     assert records_of(case.path("t"))[0]["axes"]["model"] == "three-layers"
     study(case, "s", "--model", model, runs=1)
     assert keys_of(case.path("s"))
-    case.run("advise", "--model", model, "--policy", "study")
+    case.run("plan", "--advise=study", "--model", model)
     whole = json.loads(model.read_text())
     broken = [("cut.json", model.read_text()[:-30], "usage", ["JSON"]),
               ("key.json", json.dumps({**whole, "layer": []}), "usage", ["layer", "layers"]),
@@ -254,8 +254,8 @@ def check_json_of_readers(case):
     steady_run(case, "a")
     outputs = {
         "comparison": [("compare", "a", "a"), ("compare", "a@devices=1", "a@devices=2")],
-        "advice": [("advise", "--params", "54403", "--batch", "16", "--from", "a"), ("advise", "--params", "1M"),
-                   ("advise", "--params", "2M", "--batch", "128", "--policy", "study")],
+        "advice": [("report", "a", "--advise", "--params", "54403", "--batch-size", "16"), ("plan", "--advise", "--params", "1M"),
+                   ("plan", "--advise=study", "--params", "2M", "--batch-size", "128")],
         "info": [("info",)],
     }
     printed = {}

@@ -27,14 +27,14 @@ def check_training(folder):
             ("--lr", "0.001", "0.1", "learning_rate is 0.001 on rank 0 and 0.1 on rank 1"),
             ("--seed", "1", "2", "seed is 1 on rank 0 and 2 on rank 1"),
             ("--optimizer", "adam", "sgd", "optimizer is adam on rank 0 and sgd on rank 1"),
-            ("--accumulate", "1", "2", "accumulate is 1 on rank 0 and 2 on rank 1"),
+            ("--plan", "m1", "m2", "accumulate is 1 on rank 0 and 2 on rank 1"),
             ("--epochs", "1", "3", "epochs is 1 on rank 0 and 3 on rank 1"),
-            ("--strategy", "ddp", "zero1", "strategy is ddp on rank 0 and zero1 on rank 1"),
+            ("--plan", "ddp", "zero1", "strategy is ddp on rank 0 and zero1 on rank 1"),
             ("--model", "medium", "large", "layers is "),
             ("--check-every", "10", "20", "check_every is 10 on rank 0 and 20 on rank 1")):
         check(folder, TRAIN if option != "--epochs" else TRAIN[:5] + TRAIN[7:], (option, first), (option, second), text)
     check(folder, TRAIN, (), ("--deterministic",), "deterministic is no on rank 0 and yes on rank 1")
-    check(folder, TRAIN, ("--no-overlap",), (), "overlap is no on rank 0 and yes on rank 1")
+    check(folder, TRAIN, ("--plan", "no-overlap"), (), "overlap is no on rank 0 and yes on rank 1")
     check(folder, TRAIN, ("--lr", "0.1", "--seed", "3"), (), "learning_rate is 0.1 on rank 0 and 0.001 on rank 1; seed is 3 on rank 0")
 
 

@@ -25,7 +25,7 @@ def read(folder, name):
 
 
 def check_strategy(folder, strategy):
-    on = ("--strategy", strategy)
+    on = ("--plan", strategy)
     train(folder, *on, "--epochs", "4", "-o", f"{strategy}-whole", "--save", "whole.safetensors")
     part = ("-o", f"{strategy}-part", "--checkpoint-every", "10")
     train(folder, *on, "--epochs", "2", *part)

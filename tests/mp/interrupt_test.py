@@ -106,10 +106,10 @@ def check_due_checkpoints_change_nothing(place):
 mp.program()
 with tempfile.TemporaryDirectory(prefix="amdahl-test-") as folder:
     check_stops(folder, "one device", 1, [0], signal.SIGINT, "--devices", "1")
-    check_stops(folder, "two devices", 1, [0], signal.SIGTERM, "--devices", "2", "--strategy", "zero1")
+    check_stops(folder, "two devices", 1, [0], signal.SIGTERM, "--devices", "2", "--plan", "zero1")
     check_stops(folder, "local8", 1, [0], signal.SIGTERM, "--plan", "dp2,ddp,local8")
-    check_stops(folder, "one of two processes", 2, [1], signal.SIGTERM, "--strategy", "ddp")
-    check_stops(folder, "both processes", 2, [0, 1], signal.SIGINT, "--strategy", "zero1")
+    check_stops(folder, "one of two processes", 2, [1], signal.SIGTERM, "--plan", "ddp")
+    check_stops(folder, "both processes", 2, [0, 1], signal.SIGINT, "--plan", "zero1")
     check_second_signal(folder)
     check_without_a_checkpoint(folder)
     check_due_checkpoints_change_nothing(folder)

@@ -212,7 +212,7 @@ def check_root_refuses(folder):
 def check_collectives(folder):
     """Every collective over three processes, and a peer that goes away in the middle."""
     words = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "--collective",
-             "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter", "--format", "json")
+             "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter", "--json")
     result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, *words], cwd=folder,
                             env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -240,9 +240,9 @@ def check_mpi(folder):
         print("skipped: collectives by MPI: this build has none (Debian: libopenmpi-dev)")
         return
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, "collectives", "--backend", "cpu", "-q",
-              "--processes", "mpi"]
+              "--comm", "mpi"]
     result = subprocess.run([*mpirun, "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "-d", "f32,i64,u8", "-o",
-                             "sum,max", "--collective", "all", "--format", "json"], cwd=folder, env=mp.clean_environment(),
+                             "sum,max", "--collective", "all", "--json"], cwd=folder, env=mp.clean_environment(),
                             capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stdout + result.stderr
     records = json.loads(result.stdout)["records"]
@@ -250,14 +250,14 @@ def check_mpi(folder):
     assert {record["axes"]["collective"] for record in records} >= {"all_reduce", "sendrecv", "reduce_scatter", "gather"}
     wrong = [s["samples"] for record in records for s in record["series"] if s["name"] == "wrong"]
     assert len(wrong) > 100 and all(samples == [0] for samples in wrong), len(wrong)
-    for words, says in ((("-d", "bf16"), "MPI has no bf16"), (("-o", "avg"), "MPI has no average")):
+    for words, says in ((("-d", "bf16"), "MPI has no bf16"), (("--op", "avg"), "MPI has no average")):
         refused = subprocess.run([*mpirun, "-e", "8", *words], cwd=folder, env=mp.clean_environment(), capture_output=True,
                                  text=True, timeout=60)
         assert refused.returncode == 2 and says in refused.stderr, refused.stderr
     start = time.monotonic()
     late = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", "sh", "-c",
                            'if [ "$OMPI_COMM_WORLD_RANK" = 2 ]; then (sleep 3; kill -9 $$) & fi; exec "$@"', "sh", PROGRAM,
-                           "collectives", "--backend", "cpu", "-q", "--processes", "mpi", "-b", "1K", "-e", "1K", "-n", "1000000",
+                           "collectives", "--backend", "cpu", "-q", "--comm", "mpi", "-b", "1K", "-e", "1K", "-n", "1000000",
                            "-T", "30"], cwd=folder, env=mp.clean_environment(), capture_output=True, text=True, timeout=60)
     took = time.monotonic() - start - 3
     assert late.returncode != 0 and took < 10, (late.returncode, took, late.stderr)

@@ -56,7 +56,7 @@ mp.program()
 with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
     check_shrinks(place, "compressed", 2, ("--plan", "dp3,compress=int8", "--on-failure", "shrink"),
                   ("dp3,compress=int8", "dp2,compress=int8"))
-    check_shrinks(place, "first", 0, ("--on-failure", "shrink", "--strategy", "zero1"), ("dp3,zero1", "dp2,zero1"))
+    check_shrinks(place, "first", 0, ("--on-failure", "shrink", "--plan", "zero1"), ("dp3,zero1", "dp2,zero1"))
     check_shrinks(place, "alone", 1, ("--plan", "dp2,compress=topk", "--on-failure", "shrink"),
                   ("dp2,compress=topk", "dp1,ddp"), ranks=2, says=("the error feedback of 2 ranks",))
     codes, text = kill_one(place, "stopped", 1, (), root=None)

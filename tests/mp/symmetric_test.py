@@ -54,7 +54,7 @@ def check_stopped():
 
 def check_program():
     """A rank of `amdahl onesided` that is killed while the others wait for its signals is named by them."""
-    words = ("onesided", "--backend", "cpu", "-q", "-e", "64K", "--samples", "100000", "--timeout", "30")
+    words = ("collectives", "--onesided", "--backend", "cpu", "-q", "-e", "64K", "--samples", "100000", "--timeout", "30")
     with tempfile.TemporaryDirectory() as folder:
         with mp.Programs(2, mp.torchrun_env, folder, *words) as world:
             time.sleep(2)

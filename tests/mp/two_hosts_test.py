@@ -150,7 +150,7 @@ def cells_of(records):
 
 def check_results(hosts):
     before = hosts.received_bytes(1)
-    with Program(hosts, *SWEEP, "--format", "json") as world:
+    with Program(hosts, *SWEEP, "--json") as world:
         world.wait_all(90)
         world.expect(0)
     assert not any(rank.text() for rank in world.ranks[1:]), "more than one speaker:\n" + world.texts()
@@ -159,7 +159,7 @@ def check_results(hosts):
         wrong = [s["samples"] for s in record["series"] if s["name"] == "wrong"]
         assert record["status"]["kind"] == "ok" and wrong == [[0]] and record["axes"]["transport"] == "gloo", record
         assert record["provenance"]["host"] == HOSTS[0], record["provenance"]
-    one_host = subprocess.run([PROGRAM, "collectives", "--backend", "cpu", "--devices", "4", "-q", *SWEEP, "--format", "json"],
+    one_host = subprocess.run([PROGRAM, "collectives", "--backend", "cpu", "--devices", "4", "-q", *SWEEP, "--json"],
                               env=mp.clean_environment(), capture_output=True, text=True, check=True)
     assert cells_of(records) == cells_of(json.loads(one_host.stdout)["records"]), "not the cells of four ranks on one host"
     crossed = hosts.received_bytes(1) - before
@@ -170,7 +170,7 @@ def check_results(hosts):
 def check_launchers(hosts):
     """The variables of docs/multi-node.md's table, as each launcher sets them on two hosts."""
     for launcher in (srun_variables, mpirun_variables, plain_variables):
-        with Program(hosts, *SHORT, "--format", "json", launcher=launcher) as world:
+        with Program(hosts, *SHORT, "--json", launcher=launcher) as world:
             world.wait_all(30)
             world.expect(0)
         records = json.loads(world.ranks[0].text())["records"]

@@ -81,8 +81,8 @@ std::vector<std::string> runs_and_method(const RunsComparison& comparison) {
     lines.emplace_back("Sides of one process are judged by the spread of processes in the machine file.");
   if (levels.contains(TestLevel::none))
     lines.push_back(named(
-        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5` "
-        "(study) or `repeat=5` (collectives, links, sensor bench), or calibrate this machine once (amdahl "
+        "One process per side: no verdict, for the next process may differ. Measure both sides with `processes=5`, "
+        "or calibrate this machine once (amdahl "
         "calibrate)."));
   return lines;
 }

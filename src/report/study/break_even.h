@@ -1,4 +1,4 @@
-// The batch at which several devices take the same time as one, by the same interpolation as `amdahl cost`.
+// The batch at which several devices take the same time as one, by the same interpolation as `amdahl report`.
 #pragma once
 
 #include <string>

@@ -216,7 +216,7 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
         "names and which need not "
         "be that of the row, as if two {}s had nothing to exchange{}",
         device,
-        summary.device_kind == "cuda" ? named("; `advise evidence=RUN devices=2,4 link=nvlink4` adds what a link costs")
+        summary.device_kind == "cuda" ? named("; amdahl report RUN `assume_devices=2,4` `link=nvlink4` adds what a link costs")
                                       : ""));
   return sentences;
 }
