@@ -249,8 +249,9 @@ struct ReportOutcome {
 };
 /// Makes the report of a run from its records. `write`: also replaces the report in the folder (summary.json and
 /// report.md of a study, report.md of a training, else report.txt, with a drawing for links and collectives).
-/// Error{usage} for kinds of run without a report, Error{store_corrupt} for a run without usable records.
-AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write);
+/// `text` has at most so many columns (0: any), the file any. Error{usage} for kinds of run without a report,
+/// Error{store_corrupt} for a run without usable records.
+AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write, int width = 0);
 /// Writes one page about all runs, from their files alone: equal files give an identical page. Runs that cannot be read
 /// are named in `problem` and `notes` while at least one run can be read; otherwise it throws as run_report does.
 AMDAHL_API PageOutcome run_page_report(const PageConfig& config);
@@ -352,8 +353,8 @@ AMDAHL_API Availability check_output(const std::string& path);
 /// Whether `path` is a character device, a pipe or /dev/stdout, whose name does not tell the format.
 AMDAHL_API bool is_stream(const std::string& path);
 
-/// Reads a machine file of `amdahl links` or the JSON of `amdahl info --topology=json`. Error{usage} when it cannot be read or
-/// describes another host; Error{store_corrupt} when it is no machine file; Error{version_refused}.
+/// Reads a machine file of `amdahl links` or the JSON of `amdahl info --topology=json`. Error{usage} when it cannot be
+/// read or describes another host; Error{store_corrupt} when it is no machine file; Error{version_refused}.
 AMDAHL_API MachineSpec load_machine(const std::string& path);
 /// Throws Error{usage} when `path` is a file that describes another host or no machine, which save_machine would have
 /// to replace; Error{version_refused}.

@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,12 @@ void show(std::FILE* to, std::string_view lines) {
     put(to, (color ? colored(line) : line) + (end < lines.size() ? "\n" : ""));
     begin = end + 1;
   }
+}
+
+int terminal_columns() {
+  if (!isatty(STDOUT_FILENO)) return 0;
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 void show_data(std::string_view text) {

@@ -21,13 +21,25 @@ void show(std::FILE* to, std::string_view lines);
 /// Prints data for other programs to stdout, verbatim; to a terminal as `show` does.
 void show_data(std::string_view text);
 
+/// Columns of the terminal that stdout is; 0 where it is a file or a pipe, whose lines may be of any length.
+int terminal_columns();
+
+/// The text of a result, in the width of the terminal where the result's text has a width.
+template <class Outcome>
+std::string text_of(const Outcome& outcome) {
+  if constexpr (requires { to_text(outcome, 0); })
+    return to_text(outcome, terminal_columns());
+  else
+    return to_text(outcome);
+}
+
 /// Prints a result: its JSON, or its text.
 template <class Outcome>
 void show_outcome(const Outcome& outcome, const OutputOptions& output) {
   if (output.json)
     show_data(to_json(outcome) + "\n");
   else
-    show(stdout, to_text(outcome));
+    show(stdout, text_of(outcome));
 }
 
 /// Prints "run: FOLDER" beside the result; nothing without a folder.

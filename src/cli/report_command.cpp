@@ -114,7 +114,7 @@ bool keeps_reports(const std::string& run) {
 
 void show_report(const std::string& run, const OutputOptions& output) {
   const bool keeps = keeps_reports(run);
-  const ReportOutcome outcome = run_report(run, keeps);
+  const ReportOutcome outcome = run_report(run, keeps, terminal_columns());
   for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
   if (output.json)
     show_data(outcome.json + "\n");

@@ -74,7 +74,7 @@ int show_converted(const Outcome& outcome, const std::string& file, const Output
     show_data(to_json(outcome) + "\n");
     return 0;
   }
-  if (!output.quiet) show(stdout, to_text(outcome));
+  if (!output.quiet) show(stdout, text_of(outcome));
   if (!file.empty()) show_written(file);
   return 0;
 }

@@ -47,7 +47,7 @@ int study_command(const StudyArgs& args) {
   if (args.output.json)
     show_data(to_json(outcome));
   else
-    show(stdout, to_text(outcome));
+    show(stdout, text_of(outcome));
   show_place("report", outcome.report_path, args.output);
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",

@@ -25,14 +25,14 @@ bool any_failed(const std::vector<Record>& records) {
 
 /// The report of a run whose outcome follows from its records alone.
 template <class Outcome>
-ReportOutcome report_of(const fs::path& folder, const RunContents& contents, bool write, void (*conclude)(Outcome&),
-                        void (*write_report)(const fs::path&, const Outcome&)) {
+ReportOutcome report_of(const fs::path& folder, const RunContents& contents, bool write, int width,
+                        void (*conclude)(Outcome&), void (*write_report)(const fs::path&, const Outcome&)) {
   Outcome outcome;
   outcome.records = contents.records;
   conclude(outcome);
   ReportOutcome report;
   report.notes = contents.notes;
-  report.text = to_text(outcome);
+  report.text = to_text(outcome, width);
   report.json = to_json(outcome);
   if (!write) return report;
   write_report(folder, outcome);
@@ -77,7 +77,7 @@ void write_collectives_report(const fs::path& folder, const CollectivesOutcome& 
   if (const std::string curves = to_svg(outcome); !curves.empty()) write_atomic(folder / "curves.svg", curves);
 }
 
-ReportOutcome report_links(const fs::path& folder, const RunContents& contents, bool write) {
+ReportOutcome report_links(const fs::path& folder, const RunContents& contents, bool write, int width) {
   ReportOutcome report;
   report.notes = contents.notes;
   LinksOutcome outcome;
@@ -85,7 +85,7 @@ ReportOutcome report_links(const fs::path& folder, const RunContents& contents, 
   const bool known = fs::exists(folder / kMachineFile);
   outcome.machine = machine_of_run(folder, contents.records, report.notes);
   conclude_links(outcome, min_gbps_of(contents.header));
-  report.text = to_text(outcome);
+  report.text = to_text(outcome, width);
   report.json = known ? to_json(outcome) : records_to_json(contents.records);
   if (!write) return report;
   write_links_report(folder, outcome);
@@ -93,8 +93,8 @@ ReportOutcome report_links(const fs::path& folder, const RunContents& contents, 
   return report;
 }
 
-ReportOutcome report_collectives(const fs::path& folder, const RunContents& contents, bool write) {
-  return report_of(folder, contents, write, conclude_collectives, write_collectives_report);
+ReportOutcome report_collectives(const fs::path& folder, const RunContents& contents, bool write, int width) {
+  return report_of(folder, contents, write, width, conclude_collectives, write_collectives_report);
 }
 
 void conclude_onesided(OneSidedOutcome& outcome) {
@@ -107,8 +107,8 @@ void write_onesided_report(const fs::path& folder, const OneSidedOutcome& outcom
   write_atomic(folder / kChoiceFile, to_choice_json(outcome) + "\n");
 }
 
-ReportOutcome report_onesided(const fs::path& folder, const RunContents& contents, bool write) {
-  return report_of(folder, contents, write, conclude_onesided, write_onesided_report);
+ReportOutcome report_onesided(const fs::path& folder, const RunContents& contents, bool write, int width) {
+  return report_of(folder, contents, write, width, conclude_onesided, write_onesided_report);
 }
 
 DoctorRun read_doctor_run(const fs::path& folder, const std::vector<Record>& records) {
@@ -125,7 +125,7 @@ DoctorRun read_doctor_run(const fs::path& folder, const std::vector<Record>& rec
   return run;
 }
 
-ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents, bool write) {
+ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents, bool write, int width) {
   const DoctorRun run = read_doctor_run(folder, contents.records);
   if (!run.judged)
     throw Error(Cause::store_corrupt, run.notes.front(),
@@ -133,10 +133,10 @@ ReportOutcome report_doctor(const fs::path& folder, const RunContents& contents,
   ReportOutcome report;
   report.notes = contents.notes;
   report.notes.insert(report.notes.end(), run.notes.begin(), run.notes.end());
-  report.text = to_text(run.outcome);
+  report.text = to_text(run.outcome, width);
   report.json = to_json(run.outcome);
   if (!write) return report;
-  write_atomic(folder / kReportFile, report.text);
+  write_atomic(folder / kReportFile, to_text(run.outcome));
   report.report_path = (folder / kReportFile).string();
   return report;
 }

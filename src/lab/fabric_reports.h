@@ -22,14 +22,15 @@ void write_collectives_report(const std::filesystem::path& folder, const Collect
 
 /// Reports of run folders of kinds "links" and "collectives"; with `write`, the files above are written to `folder`.
 /// For links, machine.json is read from the folder; without it, the expected rates are unknown, and a note says so.
-ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write);
-ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write);
+ReportOutcome report_links(const std::filesystem::path& folder, const RunContents& contents, bool write, int width);
+ReportOutcome report_collectives(const std::filesystem::path& folder, const RunContents& contents, bool write,
+                                 int width);
 
 /// Fills every field of `outcome` that follows from its records.
 void conclude_onesided(OneSidedOutcome& outcome);
 /// Writes report.txt and onesided.json into an existing folder.
 void write_onesided_report(const std::filesystem::path& folder, const OneSidedOutcome& outcome);
-ReportOutcome report_onesided(const std::filesystem::path& folder, const RunContents& contents, bool write);
+ReportOutcome report_onesided(const std::filesystem::path& folder, const RunContents& contents, bool write, int width);
 
 /// Results of a doctor run, read from its folder: records, machine with measured values, and findings.
 struct DoctorRun {
@@ -39,7 +40,7 @@ struct DoctorRun {
 };
 DoctorRun read_doctor_run(const std::filesystem::path& folder, const std::vector<Record>& records);
 /// Throws when doctor.json is missing: without it only a page of the records can be made.
-ReportOutcome report_doctor(const std::filesystem::path& folder, const RunContents& contents, bool write);
+ReportOutcome report_doctor(const std::filesystem::path& folder, const RunContents& contents, bool write, int width);
 
 /// The machine of a links or doctor run from machine.json, without measured values. When the file is missing, it is
 /// reconstructed from the records, with a note.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "amdahl/amdahl.h"
@@ -50,11 +51,11 @@ RunContents read_measured(const std::string& run_dir) {
   return contents;
 }
 
-ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write) {
+ReportOutcome report_training(const std::string& run_dir, const RunContents& contents, bool write, int width) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.markdown = markdown_page(training_page(contents.records));
-  outcome.text = text_page(training_page(contents.records));
+  outcome.text = text_page(training_page(contents.records), {width});
   outcome.json = record_to_json(contents.records.back());
   if (!write) return outcome;
   write_atomic(folder_of(run_dir) / "report.md", outcome.markdown);
@@ -62,24 +63,24 @@ ReportOutcome report_training(const std::string& run_dir, const RunContents& con
   return outcome;
 }
 
-/// Report of a run that is text only.
-ReportOutcome report_text(const std::string& run_dir, const RunContents& contents, const std::string& text,
-                          bool write) {
+/// Report of a run that is text only. `text`: in so many columns.
+ReportOutcome report_text(const std::string& run_dir, const RunContents& contents, bool write, int width,
+                          const std::function<std::string(int)>& text) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
-  outcome.text = text;
+  outcome.text = text(width);
   outcome.json = records_to_json(contents.records);
   if (!write) return outcome;
-  write_atomic(folder_of(run_dir) / "report.txt", outcome.text);
+  write_atomic(folder_of(run_dir) / "report.txt", text(0));
   outcome.report_path = (folder_of(run_dir) / "report.txt").string();
   return outcome;
 }
 
-ReportOutcome report_study(const std::string& run_dir, const RunContents& contents, bool write) {
+ReportOutcome report_study(const std::string& run_dir, const RunContents& contents, bool write, int width) {
   ReportOutcome outcome;
   outcome.notes = contents.notes;
   outcome.summary = summarise_run(run_dir, contents.records);
-  outcome.text = text_page(study_page(outcome.summary, {}));  // the notes of the folder are told apart from it
+  outcome.text = text_page(study_page(outcome.summary, {}), {width});  // the notes of the folder are told apart from it
   for (const std::string& note : contents.notes) outcome.summary.notes.push_back(note);
   outcome.markdown = markdown_page(study_page(outcome.summary, {}));
   outcome.json = summary_to_json(outcome.summary);
@@ -116,36 +117,37 @@ std::vector<std::string> find_runs(const std::vector<std::string>& names) {
 
 namespace {
 
-ReportOutcome report_of(const std::string& run_dir, bool write) {
+ReportOutcome report_of(const std::string& run_dir, bool write, int width) {
   if (!std::filesystem::is_directory(run_dir) && is_json_name(run_dir))
     throw Error(Cause::usage, fmt::format("{} is no run folder: of a JSON document there is only a page", run_dir),
                 fmt::format("amdahl report {} `html=FILE`", run_dir));
   const RunContents contents = read_measured(run_dir);
   const std::string& kind = contents.header.kind;
-  if (kind == "study") return report_study(run_dir, contents, write);
-  if (kind == "train") return report_training(run_dir, contents, write);
-  if (kind == "links") return report_links(folder_of(run_dir), contents, write);
-  if (kind == "onesided") return report_onesided(folder_of(run_dir), contents, write);
-  if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write);
-  if (kind == "arena") return report_text(run_dir, contents, text_page(arena_page(contents.records)), write);
+  if (kind == "study") return report_study(run_dir, contents, write, width);
+  if (kind == "train") return report_training(run_dir, contents, write, width);
+  if (kind == "links") return report_links(folder_of(run_dir), contents, write, width);
+  if (kind == "onesided") return report_onesided(folder_of(run_dir), contents, write, width);
+  if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write, width);
+  const auto text_only = [&](const auto& text) { return report_text(run_dir, contents, write, width, text); };
+  if (kind == "arena") return text_only([&](int most) { return text_page(arena_page(contents.records), {most}); });
   if (kind == "sensor")
-    return report_text(run_dir, contents, text_page(sensor_page(pooled_processes(contents.records))), write);
-  if (kind == "plan-verification")
-    return report_text(run_dir, contents, verification_records_text(contents.records), write);
-  if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write);
+    return text_only([&](int most) { return text_page(sensor_page(pooled_processes(contents.records)), {most}); });
+  if (kind == "plan-verification") return text_only([&](int) { return verification_records_text(contents.records); });
+  if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write, width);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
               "the run folder of a study, train, links, collectives, arena, onesided, sensor bench or doctor");
 }
 
 }  // namespace
 
-ReportOutcome run_report(const std::string& run_dir, bool write) {
-  ReportOutcome outcome = report_of(run_dir, write);
+ReportOutcome run_report(const std::string& run_dir, bool write, int width) {
+  ReportOutcome outcome = report_of(run_dir, write, width);
   const auto failure = failure_of(folder_of(run_dir));
   if (!failure) return outcome;
-  outcome.text += "\n" + failure_text(*failure);
-  if (outcome.report_path.ends_with(".txt"))
-    write_atomic(outcome.report_path, outcome.text);  // in Markdown it is a note
+  const std::string end = "\n" + failure_text(*failure);
+  outcome.text += end;
+  if (outcome.report_path.ends_with(".txt"))  // in Markdown it is a note
+    write_atomic(outcome.report_path, read_file(outcome.report_path, Cause::store_corrupt) + end);
   return outcome;
 }
 
