@@ -352,8 +352,8 @@ AMDAHL_API Availability check_output(const std::string& path);
 /// Whether `path` is a character device, a pipe or /dev/stdout, whose name does not tell the format.
 AMDAHL_API bool is_stream(const std::string& path);
 
-/// Reads a machine file of `amdahl links` or the JSON of `amdahl info --topology=json`. Error{usage} when it cannot be read or
-/// describes another host; Error{store_corrupt} when it is no machine file; Error{version_refused}.
+/// Reads a machine file of `amdahl links` or the JSON of `amdahl info --topology=json`. Error{usage} when it cannot be
+/// read or describes another host; Error{store_corrupt} when it is no machine file; Error{version_refused}.
 AMDAHL_API MachineSpec load_machine(const std::string& path);
 /// Throws Error{usage} when `path` is a file that describes another host or no machine, which save_machine would have
 /// to replace; Error{version_refused}.
