@@ -211,13 +211,14 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
   for (const OneDeviceRow& row : one.rows)
     if (row.two_devices && is_above_two(*row.two_devices)) sentences.push_back(above_two_sentence(summary, row));
   if (bounds_of(one).known > 0)
-    sentences.push_back(fmt::format(
-        "modelled bound: T1(B) / T1(B/2) of the fastest configuration of each batch, which its column "
-        "names and which need not "
-        "be that of the row, as if two {}s had nothing to exchange{}",
-        device,
-        summary.device_kind == "cuda" ? named("; amdahl report RUN `assume_devices=2,4` `link=nvlink4` adds what a link costs")
-                                      : ""));
+    sentences.push_back(
+        fmt::format("modelled bound: T1(B) / T1(B/2) of the fastest configuration of each batch, which its column "
+                    "names and which need not "
+                    "be that of the row, as if two {}s had nothing to exchange{}",
+                    device,
+                    summary.device_kind == "cuda"
+                        ? named("; amdahl report RUN `assume_devices=2,4` `link=nvlink4` adds what a link costs")
+                        : ""));
   return sentences;
 }
 
