@@ -248,8 +248,8 @@ struct ReportOutcome {
   std::vector<std::string> notes;  // what could not be read
 };
 /// Makes the report of a run from its records; `text` has at most `width` columns (0: any). `write`: also replaces the
-/// report in the folder (summary.json and report.md of a study, report.md of a training, else report.txt, with a drawing
-/// for links and collectives). Error{usage} for kinds without a report, Error{store_corrupt} without usable records.
+/// report in the folder (summary.json and report.md of a study, report.md of a training, else report.txt and drawings).
+/// Error{usage} for kinds of run without a report, Error{store_corrupt} for a run without usable records.
 AMDAHL_API ReportOutcome run_report(const std::string& run_dir, bool write, int width = 0);
 /// Writes one page about all runs, from their files alone: equal files give an identical page. Runs that cannot be read
 /// are named in `problem` and `notes` while at least one run can be read; otherwise it throws as run_report does.

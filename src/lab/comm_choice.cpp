@@ -53,7 +53,7 @@ std::optional<SymmetricOptions> symmetric_options(const EngineConfig& config, co
     return options;
   }
   throw Error(Cause::usage, fmt::format("{} has no all_reduce between {} of {}", config.comm_table, ranks, device_kind),
-              "a file of amdahl collectives --onesided on this machine");
+              "onesided.json, which one-sided collectives on this machine write");
 }
 
 }  // namespace amdahl
