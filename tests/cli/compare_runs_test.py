@@ -6,7 +6,7 @@ import json
 import shutil
 
 import harness
-from harness import TINY, lines_of
+from harness import TINY, lines_of, records_of
 
 FIXTURES = harness.SOURCE / "tests" / "cli" / "fixtures"
 USAGE = (2, "usage")
@@ -275,12 +275,12 @@ def check_modes_of_the_sensor_benchmark(case):
     for name, words in commands.items():
         for run in ("a", "b"):
             case.run("sensor", "bench", "--backend", "cpu", *words, "--samples", "4", "--calls", "1", "-q", "-o",
-                     f"{name}-{run}.json")
-        records = json.loads(case.path(f"{name}-a.json").read_text())["records"]
-        found = compared(case, f"{name}-a.json", f"{name}-b.json")
+                     f"{name}-{run}")
+        records = records_of(case.path(f"{name}-a"))
+        found = compared(case, f"{name}-a", f"{name}-b")
         assert found["cells"] and not found["only_a"] and not found["only_b"], found
         assert len(found["cells"]) == len([r for r in records if r["status"]["kind"] == "ok"]), (name, found)
-        case.run("compare", f"{name}-a.json", f"{name}-b.json", "--md", "-")
+        case.run("compare", f"{name}-a", f"{name}-b", "--md", "-")
 
 
 def check_bad_words(case):

@@ -62,7 +62,8 @@ def check_folders_are_compared_between_processes(case):
     one = case.run(*STUDY, "--runs", 10, "-o", "one")
     assert one.returncode == 0
     text = case.run("compare", "one", "b").stdout
-    assert text.count("UNCLEAR (one process per side)") == 2 and "calibrate" in text, text
+    assert "2 cells measured by one process per side" in text and "calibrate" in text, text
+    assert "verdict: UNCLEAR (one process per side)" in text, text
     case.refused(*USAGE, "compare", "one", "b", "--fail-on-regression", "5%", says=["one process", "--processes 5"])
     # Several runs of one side are processes of it.
     for i in range(3):

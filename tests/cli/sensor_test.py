@@ -1,4 +1,4 @@
-"""`amdahl sensor voxelize`, `resample` and `fuse`: files of numpy in, files for numpy out, and wrong input."""
+"""`amdahl sensor voxelize` and `resample`: files of numpy in, files for numpy out, and wrong input."""
 import copy
 import json
 
@@ -217,7 +217,7 @@ def check_fuse(case):
     imu_times = np.sort(rng.uniform(0.5, 5, 80)).astype(">f8")
     arm, imu = rng.normal(size=(2, 50, 3)).astype("f4"), np.asfortranarray(rng.normal(size=(2, 80, 2)))
     np.savez_compressed(case.path("s.npz"), arm=arm, imu=imu, arm_times=arm_times, imu_times=imu_times)
-    result = found(case, "fuse", "s.npz", "--rate", "20", "-o", "o.npz")
+    result = found(case, "resample", "s.npz", "--fuse", "--rate", "20", "-o", "o.npz")
     assert [stream["name"] for stream in result["streams"]] == ["arm", "imu"], result
     output = np.load(case.path("o.npz"))
     assert output["values"].shape == tuple(result["shape"]) and output["values"].shape[::2] == (2, 5), result
@@ -250,8 +250,8 @@ def check_wrong_timelines(case):
     np.savez(case.path("good.npz"), times=times, values=np.zeros((4, 1)))
     case.write("fall.csv", "t,v\n1,1\n0,1\n")
     for code, cause, words, says in (
-            (2, "usage", ("fuse", "batch.npz", "--rate", "1"), ["'a'", "batch of 2", "'b'", "3"]),
-            (2, "usage", ("fuse", "apart.npz", "--rate", "1"), ["begin at 10", "end at 3"]),
+            (2, "usage", ("resample", "batch.npz", "--fuse", "--rate", "1"), ["'a'", "batch of 2", "'b'", "3"]),
+            (2, "usage", ("resample", "apart.npz", "--fuse", "--rate", "1"), ["begin at 10", "end at 3"]),
             (2, "usage", ("resample", "apart.npz", "--rate", "1"), ["2 streams", "a, b"]),
             (2, "usage", ("resample", "apart.npz", "--rate", "1", "--stream", "c"), ["no stream 'c'"]),
             (2, "data-corrupt", ("resample", "rank.npz", "--rate", "1"), ["[1, 4, 1, 1]"]),
@@ -326,7 +326,7 @@ def check_schema_of_timelines(case):
     require_npz(case)
     times = np.arange(4.0)
     np.savez(case.path("s.npz"), arm=np.zeros((4, 2)), arm_times=times, imu=np.zeros((4, 3)), imu_times=times)
-    fused = found(case, "fuse", "s.npz", "--targets", "5")
+    fused = found(case, "resample", "s.npz", "--fuse", "--targets", "5")
     assert fused["shape"] == [1, 5, 5], fused
     validator.validate(fused)
 

@@ -79,7 +79,7 @@ def check(folder, what, command, count):
 
 def launcher_ready(folder, command):
     """A study has begun its first record; the arena's ranks need only be there."""
-    return "--arena" in command or os.path.exists(os.path.join(folder, "run", "records.jsonl"))
+    return "--arena=gloo" in command or os.path.exists(os.path.join(folder, "run", "records.jsonl"))
 
 
 TORCHRUN = """
@@ -96,7 +96,7 @@ for name, words, ranks in (
         ("mpirun", (*MPIRUN, PROGRAM, *LONG), 2),
         ("mpirun of a script", (*MPIRUN, "sh", "-c", '"$@"; exit $?', "sh", PROGRAM, *LONG), 2),
         ("an agent of torchrun", (sys.executable, "-c", TORCHRUN, str(mp.free_port()), PROGRAM, *LONG), 2),
-        ("the arena", (PROGRAM, "collectives", "--arena", "--backend", "cpu", "--devices", "2", "--arena=gloo", "-b", "1M", "-e",
+        ("the arena", (PROGRAM, "collectives", "--backend", "cpu", "--devices", "2", "--arena=gloo", "-b", "1M", "-e",
                        "1M", "-n", "100000", "-q"), 2)):
     with tempfile.TemporaryDirectory(prefix="amdahl-test-") as place:
         check(place, name, words, ranks)
