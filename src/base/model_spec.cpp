@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "amdahl/units.h"
+#include "base/layer_kinds.h"
 
 namespace amdahl {
 namespace {
