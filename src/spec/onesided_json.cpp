@@ -27,7 +27,7 @@ void visit_fields(Visitor& f, OneSidedChoice& c) {
 namespace {
 
 OneSidedChoice read_choice(const Fields& fields) {
-  const auto choice = read_fields<OneSidedChoice>(fields);
+  auto choice = read_fields<OneSidedChoice>(fields);
   if (choice.devices < 1) fields.fail("devices", "is below 1");
   if (choice.flagged_bytes < 0) fields.fail("flagged_bytes", "is negative");
   if (choice.line_bytes < 0) fields.fail("line_bytes", "is negative");

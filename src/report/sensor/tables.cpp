@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "amdahl/units.h"
+#include "base/number_text.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "report/page/page_parts.h"
