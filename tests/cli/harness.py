@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import struct
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,22 @@ def read_terminal(main):
     except OSError:  # Linux says so when the last writer has closed
         pass
     return text.decode()
+
+
+def run_briefly(folder, words, seconds=0.4):
+    """(exit code, what it says on stderr) of an amdahl command. A wrong use is refused well within `seconds`; what
+    measures longer is interrupted then, perhaps before the program handles signals: its exit code becomes 0."""
+    process = subprocess.Popen([AMDAHL, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               stdin=subprocess.DEVNULL, text=True, env=ENVIRONMENT)
+    try:
+        errors = process.communicate(timeout=seconds)[1]
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+        stopped = (0, 128 + signal.SIGINT, -signal.SIGINT)
+        assert process.returncode in stopped, f"{words}: exit code {process.returncode}\n{errors}"
+        return 0, errors
+    return process.returncode, errors
 
 
 def lines_of(folder):

@@ -4,14 +4,12 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 
 import harness
 from harness import SOURCE
 
-SECONDS = 0.4  # a wrong use is refused well within; what measures longer is stopped
-USAGE, INTERRUPTED = 2, (130, -signal.SIGINT)  # the latter: before the program handles signals
+USAGE = 2
 # What the machine of this test and the stand-ins of `prepare` lack.
 LACKING = re.compile("need a CUDA device|CPU devices have none|measured on CPU virtual devices|no record of that cell|judges nothing here"
                      "|has no cell (with|that 5)|already holds a run|no spread of processes|onesided.json: cannot be read")
@@ -76,15 +74,8 @@ def check_examples_of_help_texts(case):
                                     env=harness.ENVIRONMENT)
             assert re.search("there is no|No such file|is absent|cannot|no run is stored", parsed.stderr), f"{line}: {parsed.stderr}"
             continue
-        process = subprocess.Popen([harness.AMDAHL, *words[1:]], cwd=case.folder, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=harness.ENVIRONMENT)
-        try:
-            errors = process.communicate(timeout=SECONDS)[1]
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-            errors = process.communicate(timeout=30)[1]
-            assert process.returncode in (0, *INTERRUPTED), f"{line}: {process.returncode}: {errors}"
-        if process.returncode == USAGE and not LACKING.search(errors):
+        code, errors = harness.run_briefly(case.folder, words[1:])
+        if code == USAGE and not LACKING.search(errors):
             wrong.append(f"{' '.join(command)}: {line}\n{errors}")
         ran += 1
     assert not wrong, "\n".join(wrong)

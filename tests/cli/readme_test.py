@@ -2,7 +2,6 @@
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 
 import harness
@@ -12,8 +11,7 @@ from harness import SOURCE, Skip
 WRITTEN = ("--output-dir", "--output", "--html", "--md", "--env-file", "--csv", "--jsonl", "--metrics", "--save",
            "--checkpoint-dir")
 OF_COMMAND = {"-o": ("study", "train", "links", "doctor", "info", "sensor"), "--machine": ("links", "doctor", "calibrate")}
-SECONDS = 0.4  # a wrong use is refused well within; what measures longer is stopped
-USAGE, INTERRUPTED = 2, 130
+USAGE = 2
 # What the machine of this test and the stand-ins of `prepare` lack.
 LACKING = re.compile("already holds a run|judges nothing here|onesided.json: cannot be read")
 PAGES = ["README.md", *sorted(str(path.relative_to(SOURCE)) for path in (SOURCE / "docs").glob("*.md"))]
@@ -75,16 +73,8 @@ def check_commands_are_accepted(case):
             continue
         ran.add(tuple(words[1:]))
         words = [word for word in words if word != "--open"]
-        process = subprocess.Popen([harness.AMDAHL, *words[1:]], cwd=case.folder, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=harness.ENVIRONMENT)
-        try:
-            errors = process.communicate(timeout=SECONDS)[1]
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
-            errors = process.communicate(timeout=30)[1]
-            if process.returncode not in (0, INTERRUPTED):
-                wrong.append(f"{page}: {shlex.join(words)}: exit code {process.returncode}\n{errors}")
-        if process.returncode == USAGE and not LACKING.search(errors):
+        code, errors = harness.run_briefly(case.folder, words[1:])
+        if code == USAGE and not LACKING.search(errors):
             wrong.append(f"{page}: {shlex.join(words)}\n{errors}")
     assert not wrong, "\n".join(wrong)
     assert len(ran) > 60, len(ran)
