@@ -100,7 +100,7 @@ class OptimizerBase : public Optimizer {
       : hyper_(hyper), ops_(ops), model_(model), inputs_(hyper, device, ops, model), memory_(device) {}
 
   uint32_t* sum_changes() override {
-    if (!changes_) changes_ = memory_.allocate((1 + state().size()) * sizeof(uint32_t));
+    if (!changes_) changes_ = memory_.allocate(2 * (1 + state().size()) * sizeof(uint32_t));
     return changes_->as<uint32_t>();
   }
 

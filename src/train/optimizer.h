@@ -20,6 +20,7 @@ class Optimizer : public RangeOptimizer {
   /// and second moments; SGD: velocities.
   std::vector<float*> state() override = 0;
   /// From now on updates add to these sums on the device, for the parameters and for each array of state (ChangeSums).
+  /// Behind them there is room for as many again.
   virtual uint32_t* sum_changes() = 0;
 };
 

@@ -49,23 +49,23 @@ uint64_t most_common(const std::vector<TensorHashes>& by_rank, size_t tensor) {
   return best;
 }
 
-/// Of the bits of the owned parameters, then of each array of state.
+/// Of the bits of the owned parameters, then of each array of state. Allocates nothing: to free memory of a GPU waits
+/// for all of its kernels, and one of another partition may be waiting for this rank.
 std::vector<uint32_t> sums_of_own_state(TrainingParts& parts) {
   Device& device = parts.rank.device;
   Stream& compute = *parts.compute;
   OptimizerOps& ops = parts.rank.ops->optimizer();
   const std::vector<float*> arrays = parts.optimizer->state();
   std::vector<uint32_t> sums(1 + arrays.size());
-  const std::unique_ptr<Buffer> buffer = device.allocate(sums.size() * sizeof(uint32_t));
-  auto* const on_device = buffer->as<uint32_t>();
-  device.fill_zero(compute, on_device, buffer->bytes());
+  uint32_t* const on_device = parts.changes + sums.size();
+  device.fill_zero(compute, on_device, sums.size() * sizeof(uint32_t));
   int64_t owned = 0;
   for (const FloatRange& range : parts.owned()) {
     ops.sum_bits(compute, parts.model.storage().owned_param(range.begin), range.floats(), on_device);
     owned += range.floats();
   }
   for (size_t i = 0; i < arrays.size(); ++i) ops.sum_bits(compute, arrays[i], owned, on_device + 1 + i);
-  device.copy_out(compute, sums.data(), on_device, buffer->bytes());
+  device.copy_out(compute, sums.data(), on_device, sums.size() * sizeof(uint32_t));
   compute.synchronize(parts.deadline());
   return sums;
 }

@@ -126,6 +126,7 @@ void on_trainers(JobDevices& job, const TrainerOptions& options, const JobData& 
       [&](int index) {
         const auto r = static_cast<size_t>(index);
         RankContext rank{index, world, *job.devices[r], *job.ops[r], *job.communicators[r]};
+        rank.device.bind_thread();
         std::unique_ptr<Buffer> copies[2];  // of features and targets
         Trainer trainer(rank, options);
         const RowRange mine = trainer.rows_to_provide();
