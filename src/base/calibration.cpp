@@ -1,4 +1,4 @@
-#include "amdahl/calibration.h"
+#include "amdahl/planner.h"
 
 namespace amdahl {
 

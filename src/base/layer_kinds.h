@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 namespace amdahl {
 

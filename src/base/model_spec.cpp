@@ -1,10 +1,10 @@
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/layer_kinds.h"
 
 namespace amdahl {

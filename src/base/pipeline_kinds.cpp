@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

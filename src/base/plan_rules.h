@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
 #include "base/pipeline_kinds.h"
 #include "base/stages.h"

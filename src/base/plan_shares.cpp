@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/shares.h"
 
 namespace amdahl {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
+#include "amdahl/error.h"
 #include "amdahl/plan.h"
-#include "amdahl/units.h"
 
 namespace amdahl {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "base/layer_kinds.h"
 #include "base/shares.h"
 #include "base/stages.h"

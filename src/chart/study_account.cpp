@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_text.h"
 

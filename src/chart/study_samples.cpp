@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_text.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 

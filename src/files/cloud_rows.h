@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/float_loss.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/cloud_rows.h"
 #include "files/text_tokens.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/scalars.h"
 
 namespace amdahl {

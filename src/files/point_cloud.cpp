@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/bin_cloud.h"
 #include "files/cloud_rows.h"
 #include "files/npy.h"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/float_loss.h"
 #include "files/text_table.h"
 #include "files/text_tokens.h"

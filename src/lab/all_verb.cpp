@@ -1,5 +1,5 @@
 // All measurements of a machine: the verbs one after another, then a page about all their runs.
-#include "amdahl/all.h"
+#include "amdahl/report.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <new>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
+#include "amdahl/fabric.h"
+#include "amdahl/sensor.h"
+#include "amdahl/study.h"
 #include "comm/world.h"
 #include "files/whole_file.h"
 #include "lab/backends.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "comm/nccl_tuning.h"
 #include "comm/world.h"
 #include "device/device.h"

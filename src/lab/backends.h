@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "measure/fleet.h"
 #include "measure/links/bench.h"
 #include "measure/local_fleet.h"

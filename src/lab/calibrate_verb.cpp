@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/comparison.h"
 #include "files/whole_file.h"
 #include "report/common/process_spread.h"
 #include "spec/measurements.h"

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 #include "planner/thresholds.h"
 #include "report/plan/text.h"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "amdahl/calibration.h"
 #include "amdahl/machine.h"
+#include "amdahl/planner.h"
 
 namespace amdahl {
 

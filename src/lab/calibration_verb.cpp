@@ -6,8 +6,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "amdahl/planner.h"
+#include "amdahl/report.h"
 #include "files/whole_file.h"
 #include "lab/backends.h"
 #include "lab/planner_steps.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "comm/job_facts.h"
 #include "measure/collectives/sweep.h"
 

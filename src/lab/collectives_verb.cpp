@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/collectives_setup.h"

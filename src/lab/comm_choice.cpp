@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "comm/world.h"
 #include "files/whole_file.h"
 #include "spec/json.h"

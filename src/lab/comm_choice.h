@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/engine.h"
+#include "amdahl/machine.h"
 #include "symmetric/symmetric_collectives.h"
 
 namespace amdahl {

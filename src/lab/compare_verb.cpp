@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/comparison.h"
+#include "amdahl/report.h"
 #include "files/whole_file.h"
 #include "report/common/process_spread.h"
 #include "report/common/words.h"

@@ -1,8 +1,8 @@
 // Cost of measured work, from run folders or their JSON and a price table.
 #include <fmt/format.h>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
+#include "amdahl/report.h"
 #include "report/cost/cost.h"
 #include "report/cost/page.h"
 #include "report/page/html_page.h"

@@ -1,7 +1,7 @@
 // Reads the file of a DataConfig as a Dataset; the name's ending says what it holds.
 #pragma once
 
-#include "amdahl/amdahl.h"
+#include "amdahl/training.h"
 #include "train/dataset.h"
 
 namespace amdahl {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <optional>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
+#include "amdahl/fabric.h"
 #include "comm/world.h"
 #include "doctor/findings.h"
 #include "lab/backends.h"

@@ -1,7 +1,6 @@
 // Verbs that export a run to other programs: tables and metrics.
-#include "amdahl/export.h"
+#include "amdahl/report.h"
 
-#include "amdahl/amdahl.h"
 #include "report/export/csv.h"
 #include "report/export/prometheus.h"
 #include "spec/json.h"

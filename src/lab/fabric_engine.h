@@ -1,7 +1,7 @@
 // What the verbs that measure the fabric share of their settings.
 #pragma once
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 
 namespace amdahl {
 

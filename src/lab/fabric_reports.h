@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
+#include "amdahl/report.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

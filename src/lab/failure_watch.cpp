@@ -8,7 +8,7 @@
 #include <array>
 #include <ctime>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "base/child_process.h"
 #include "comm/flight_recorder.h"
 #include "comm/world.h"

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
+#include "amdahl/record.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

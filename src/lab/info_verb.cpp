@@ -1,5 +1,5 @@
 // Capabilities of this build and machine.
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "comm/world.h"
 #include "device/device.h"
 #include "files/npz.h"

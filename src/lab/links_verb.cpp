@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/fabric_engine.h"

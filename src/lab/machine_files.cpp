@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/report.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"
 #include "report/common/process_spread.h"

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 
 namespace amdahl {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/comparison.h"
 #include "files/whole_file.h"
 #include "lab/evidence.h"
 #include "planner/scaling_model.h"

@@ -1,5 +1,5 @@
 // Writes results of verbs to files that the caller names.
-#include "amdahl/amdahl.h"
+#include "amdahl/report.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/study.h"
 
 namespace amdahl {
 

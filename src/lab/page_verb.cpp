@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
+#include "amdahl/report.h"
 #include "chart/document.h"
 #include "files/output_place.h"
 #include "files/whole_file.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 
 namespace amdahl {
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/gpu_kind.h"
+#include "amdahl/error.h"
+#include "amdahl/machine.h"
 #include "amdahl/planner.h"
-#include "amdahl/units.h"
+#include "amdahl/report.h"
 #include "files/whole_file.h"
 #include "lab/calibrated.h"
 #include "lab/training_setup.h"

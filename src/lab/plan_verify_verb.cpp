@@ -8,8 +8,8 @@
 #include <optional>
 #include <random>
 
-#include "amdahl/amdahl.h"
 #include "amdahl/planner.h"
+#include "amdahl/report.h"
 #include "base/plan_rules.h"
 #include "files/whole_file.h"
 #include "lab/backends.h"

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "amdahl/study.h"
 #include "base/contention.h"
 #include "base/deadline.h"
 #include "base/plan_rules.h"

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "amdahl/amdahl.h"
 #include "amdahl/planner.h"
 #include "planner/fit.h"
 

@@ -1,11 +1,11 @@
 // The plans of a model that can be executed on a number of devices.
-#include "amdahl/plans.h"
+#include "amdahl/planner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/plan_rules.h"
 #include "lab/training_setup.h"
 #include "parallel/pipeline/simulate.h"

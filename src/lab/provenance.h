@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
+#include "amdahl/record.h"
 #include "measure/fleet.h"
 
 namespace amdahl {

@@ -10,7 +10,7 @@
 #include <array>
 #include <string_view>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

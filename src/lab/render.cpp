@@ -1,7 +1,9 @@
 // The public to_text, to_json, ... of each outcome, implemented with the functions of report and spec.
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
-#include "amdahl/sensor_files.h"
+#include "amdahl/comparison.h"
+#include "amdahl/fabric.h"
+#include "amdahl/report.h"
+#include "amdahl/sensor.h"
+#include "amdahl/study.h"
 #include "report/common/process_spread.h"
 #include "report/compare/calibration.h"
 #include "report/compare/page.h"

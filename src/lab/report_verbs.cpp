@@ -6,7 +6,8 @@
 #include <functional>
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/comparison.h"
+#include "amdahl/report.h"
 #include "lab/calibrated.h"
 #include "lab/evidence.h"
 #include "lab/fabric_reports.h"

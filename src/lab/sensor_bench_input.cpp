@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 #include "base/digest.h"
 #include "files/sensor_file_options.h"
 #include "files/whole_file.h"

@@ -4,8 +4,7 @@
 #include <map>
 #include <string>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_input.h"
 #include "measure/sensor/input.h"

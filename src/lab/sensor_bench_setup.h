@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 #include "measure/sensor/bench.h"
 
 namespace amdahl {

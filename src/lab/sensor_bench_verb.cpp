@@ -5,8 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 #include "lab/backends.h"
 #include "lab/failure_watch.h"
 #include "lab/fresh_processes.h"

@@ -1,8 +1,9 @@
 // Compare of sensor runs on one device, on several and on heterogeneous devices, with their cost.
 #include <fmt/format.h>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/units.h"
+#include "amdahl/comparison.h"
+#include "amdahl/error.h"
+#include "amdahl/report.h"
 #include "report/sensor/compare.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"

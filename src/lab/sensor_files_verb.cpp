@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "amdahl/fields.h"
-#include "amdahl/sensor_files.h"
+#include "amdahl/error.h"
+#include "amdahl/sensor.h"
 #include "lab/sensor_memory.h"
 #include "sensor/checks.h"
 

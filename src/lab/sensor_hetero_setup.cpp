@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "comm/world.h"
 #include "lab/backends.h"
 #include "lab/sensor_bench_setup.h"

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/report.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 namespace {

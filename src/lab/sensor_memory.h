@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "device/device.h"
 
 namespace amdahl {

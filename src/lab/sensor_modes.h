@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 #include "comm/job_facts.h"
 #include "measure/fleet.h"
 #include "measure/sensor/bench.h"

@@ -8,9 +8,8 @@
 #include <limits>
 #include <new>
 
-#include "amdahl/fields.h"
-#include "amdahl/sensor_files.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
+#include "amdahl/sensor.h"
 #include "base/number_text.h"
 #include "lab/sensor_memory.h"
 

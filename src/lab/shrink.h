@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/training.h"
 #include "train/trainer_state.h"
 
 namespace amdahl {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/study.h"
 #include "measure/study/runner.h"
 
 namespace amdahl {

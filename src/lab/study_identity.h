@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/study.h"
 #include "measure/study/runner.h"
 #include "train/dataset.h"
 

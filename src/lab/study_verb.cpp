@@ -6,7 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/report.h"
+#include "amdahl/study.h"
 #include "base/plan_rules.h"
 #include "lab/backends.h"
 #include "lab/calibrated.h"

@@ -1,5 +1,5 @@
 // The topology between the devices of this machine.
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "comm/world.h"
 #include "topology/machine_probe.h"
 

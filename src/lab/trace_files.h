@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/study.h"
 #include "measure/study/runner.h"
 
 namespace amdahl {

@@ -10,7 +10,8 @@
 #include <random>
 #include <set>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/report.h"
+#include "amdahl/training.h"
 #include "base/plan_rules.h"
 #include "base/record_values.h"
 #include "base/shares.h"

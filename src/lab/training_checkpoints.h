@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/training.h"
 #include "measure/training/train_run.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 #include "base/plan_rules.h"
 #include "lab/comm_choice.h"
 #include "lab/data_files.h"

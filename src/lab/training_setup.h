@@ -1,7 +1,7 @@
 // Turns a TrainingConfig into a model and matching data.
 #pragma once
 
-#include "amdahl/amdahl.h"
+#include "amdahl/training.h"
 #include "train/dataset.h"
 #include "train/trainer_options.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "base/child_process.h"
 #include "comm/nccl_settings.h"
 

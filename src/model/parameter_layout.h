@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "base/layer_kinds.h"
 #include "base/shards.h"
 #include "base/stages.h"

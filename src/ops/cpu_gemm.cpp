@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 

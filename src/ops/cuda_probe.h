@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "amdahl/error.h"
 #include "base/philox.h"
 #include "device/cuda_check.h"
 #include "ops/cuda_tuner.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "amdahl/tensor.h"
 #include "device/device.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "base/math_mode.h"
 #include "base/shards.h"
 #include "ops/recording_ops.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/plan_rules.h"
 #include "planner/terms.h"
 

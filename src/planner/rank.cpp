@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "base/plan_rules.h"
 #include "parallel/plan_memory.h"

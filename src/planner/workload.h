@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
 #include "base/pipeline_kinds.h"
 

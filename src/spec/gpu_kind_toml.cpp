@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 #include "spec/toml_document.h"
 

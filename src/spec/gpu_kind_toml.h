@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "amdahl/gpu_kind.h"
+#include "amdahl/machine.h"
 
 namespace amdahl {
 

@@ -1,7 +1,7 @@
 // The JSON output of `amdahl plan --list`; schema: docs/schema/plans.schema.json.
 #include <nlohmann/json.hpp>
 
-#include "amdahl/plans.h"
+#include "amdahl/planner.h"
 #include "base/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"

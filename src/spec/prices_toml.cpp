@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 #include "spec/toml_document.h"
 

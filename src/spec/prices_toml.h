@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "amdahl/prices.h"
+#include "amdahl/report.h"
 
 namespace amdahl {
 

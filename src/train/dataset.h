@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 namespace amdahl {
 

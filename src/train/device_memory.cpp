@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/plan_rules.h"
 #include "base/zero_units.h"
 #include "comm/communicator.h"

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
 #include "ops/learning_rate.h"
 

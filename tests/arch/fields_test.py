@@ -1,4 +1,4 @@
-"""The library names no option of the command line: its texts refer to fields (include/amdahl/fields.h), which the
+"""The library names no option of the command line: its texts refer to fields (include/amdahl/error.h), which the
 program names. No string literal in src/ outside src/cli, nor in include/, has a word that begins with two hyphens.
 
 usage: fields_test.py SOURCE_DIR [BINARY_DIR]

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/npy.h"
 #include "files/ply.h"
 #include "files/safetensors.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "measure/fleet.h"
 #include "measure/onesided/operations.h"
 #include "measure/sampling/call_queue.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/digest.h"
 #include "measure/sampling/rank_results.h"
 #include "measure/sampling/rank_sampler.h"

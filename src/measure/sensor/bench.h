@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/plan.h"
+#include "amdahl/record.h"
 #include "measure/fleet.h"
 #include "measure/sampling/call_queue.h"
 #include "measure/sensor/workload.h"

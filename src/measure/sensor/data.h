@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 #include "sensor/shard.h"
 
 namespace amdahl {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "measure/sampling/rank_results.h"
 #include "measure/sampling/rank_sampler.h"

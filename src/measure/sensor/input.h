@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "measure/sensor/data.h"
 
 namespace amdahl {

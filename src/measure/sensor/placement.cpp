@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "measure/sensor/workload.h"
 
 namespace amdahl {

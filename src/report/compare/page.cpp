@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 #include "chart/compare_chart.h"
 #include "report/compare/tables.h"
 #include "report/page/page_parts.h"

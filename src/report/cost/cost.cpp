@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "report/common/baseline.h"
 #include "report/common/break_even.h"

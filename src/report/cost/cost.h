@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/cost.h"
-#include "amdahl/prices.h"
+#include "amdahl/report.h"
 #include "stats/bootstrap.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/cost_chart.h"
 #include "report/common/break_even.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "report/common/break_even.h"
 #include "report/page/page_parts.h"

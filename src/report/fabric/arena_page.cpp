@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/heat_map.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "report/common/words.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "report/fabric/onesided_choice.h"
 #include "report/fabric/onesided_contests.h"

@@ -6,8 +6,7 @@
 #include <iterator>
 #include <set>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/baseline.h"
 #include "report/common/record_checks.h"
 #include "report/sensor/cost.h"

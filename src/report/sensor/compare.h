@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/prices.h"
-#include "amdahl/sensor_comparison.h"
+#include "amdahl/comparison.h"
+#include "amdahl/report.h"
 #include "report/page/page.h"
 #include "stats/bootstrap.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "chart/document.h"
 #include "report/common/words.h"

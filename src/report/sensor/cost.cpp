@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "report/sensor/results.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/prices.h"
-#include "amdahl/sensor_comparison.h"
+#include "amdahl/comparison.h"
+#include "amdahl/report.h"
 
 namespace amdahl {
 

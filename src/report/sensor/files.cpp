@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "report/common/words.h"

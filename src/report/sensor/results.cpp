@@ -6,8 +6,7 @@
 #include <iterator>
 #include <set>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"

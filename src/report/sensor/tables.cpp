@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "base/record_values.h"
 #include "chart/document.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/plan_rules.h"
 #include "report/page/page_parts.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "chart/study_account.h"
 #include "chart/study_groups.h"
 #include "chart/study_map.h"

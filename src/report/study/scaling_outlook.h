@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "amdahl/scaling.h"
+#include "amdahl/comparison.h"
 
 namespace amdahl {
 

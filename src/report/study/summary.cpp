@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/cell_axes.h"
 #include "base/contention.h"
 #include "base/limited_devices.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "amdahl/trace.h"
+#include "amdahl/record.h"
 #include "report/page/page.h"
 
 namespace amdahl {

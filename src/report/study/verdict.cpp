@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/study_groups.h"
 #include "chart/study_throughput.h"

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "errors.h"
 #include "train/image_dataset.h"
 

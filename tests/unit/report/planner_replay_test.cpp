@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "amdahl/error.h"
-#include "amdahl/plans.h"
+#include "amdahl/planner.h"
 #include "lab/planner_steps.h"
 #include "parallel/data/strategy.h"
 #include "planner/left_out.h"
