@@ -28,7 +28,7 @@ namespace amdahl {
 enum class Activation { none, relu };
 enum class LossKind { mse, softmax_cross_entropy };
 
-/// What a layer computes; `layer_kinds()` of src/base/layer_kinds.h has a row for each. Shapes are those of one row of
+/// What a layer computes; `layer_kinds()` of src/plan/layer_kinds.h has a row for each. Shapes are those of one row of
 /// the batch.
 enum class LayerKind {
   dense,              // [width] -> [units]

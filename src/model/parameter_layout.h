@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "amdahl/plan.h"
-#include "base/layer_kinds.h"
-#include "base/shards.h"
-#include "base/stages.h"
+#include "plan/layer_kinds.h"
+#include "plan/shards.h"
+#include "plan/stages.h"
 
 namespace amdahl {
 

@@ -5,9 +5,9 @@
 // to run.
 #pragma once
 
-#include "base/math_mode.h"
 #include "ops/cuda_kernels.h"
 #include "ops/ops.h"
+#include "plan/math_mode.h"
 
 namespace amdahl {
 

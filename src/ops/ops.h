@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "amdahl/plan.h"
-#include "base/math_mode.h"
 #include "ops/attention_ops.h"
 #include "ops/compression_ops.h"
 #include "ops/conv_ops.h"
@@ -24,6 +23,7 @@
 #include "ops/optimizer_ops.h"
 #include "ops/recurrent_ops.h"
 #include "ops/sequence_ops.h"
+#include "plan/math_mode.h"
 
 namespace amdahl {
 

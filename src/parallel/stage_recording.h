@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "amdahl/plan.h"
-#include "base/math_mode.h"
-#include "base/shards.h"
 #include "ops/recording_ops.h"
+#include "plan/math_mode.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 

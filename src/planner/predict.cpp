@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "amdahl/error.h"
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "planner/terms.h"
 
 namespace amdahl {

@@ -11,8 +11,8 @@
 
 #include "amdahl/error.h"
 #include "base/number_text.h"
-#include "base/plan_rules.h"
 #include "parallel/plan_memory.h"
+#include "plan/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/terms.h"
 #include "stats/compare.h"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/math_mode.h"
-#include "base/plan_rules.h"
-#include "base/shards.h"
+#include "plan/math_mode.h"
+#include "plan/plan_rules.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 namespace {

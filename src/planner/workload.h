@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "amdahl/plan.h"
-#include "base/pipeline_kinds.h"
+#include "plan/pipeline_kinds.h"
 
 namespace amdahl {
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "amdahl/planner.h"
-#include "base/cell_axes.h"
+#include "plan/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 

@@ -14,10 +14,10 @@
 
 #include "amdahl/sensor.h"
 #include "files/npy.h"
-#include "files/ply.h"
 #include "files/safetensors.h"
 #include "files/token_file.h"
 #include "files/whole_file.h"
+#include "sensor/files/ply.h"
 #include "spec/doctor_file.h"
 #include "spec/gpu_kind_toml.h"
 #include "spec/json.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/error.h"
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 
 namespace amdahl {
 

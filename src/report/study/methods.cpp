@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "amdahl/error.h"
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "report/page/page_parts.h"
 
 namespace amdahl {

@@ -1,4 +1,4 @@
-#include "lab/part_progress.h"
+#include "verbs/part_progress.h"
 #include "amdahl/study.h"
 
 #include <gtest/gtest.h>

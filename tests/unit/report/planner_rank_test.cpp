@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "planner/advise.h"
 #include "planner/predict.h"
 #include "planner/thresholds.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "report/sensor/cost.h"
+#include "sensor/report/cost.h"
 #include "spec/prices_toml.h"
 #include "stats/bootstrap.h"
 

@@ -13,7 +13,6 @@
 #include "chart/study_samples.h"
 #include "chart/study_scaling.h"
 #include "chart/study_throughput.h"
-#include "lab/report_pages.h"
 #include "page_checks.h"
 #include "report/page/html_page.h"
 #include "report/page/markdown_page.h"
@@ -21,6 +20,7 @@
 #include "report/study/summary.h"
 #include "report/study/verdict.h"
 #include "report_records.h"
+#include "verbs/report/report_pages.h"
 
 namespace amdahl {
 namespace {

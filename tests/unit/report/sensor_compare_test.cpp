@@ -1,4 +1,4 @@
-#include "report/sensor/compare.h"
+#include "sensor/report/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "report/compare/page.h"
 #include "report/page/markdown_page.h"
 #include "report/page/text_page.h"
-#include "report/sensor/cost.h"
+#include "sensor/report/cost.h"
 #include "sensor_records.h"
 #include "spec/json.h"
 #include "spec/prices_toml.h"
