@@ -3,7 +3,7 @@
 
 #include "amdahl/plan.h"
 #include "model/layer.h"
-#include "ops/gemm_ops.h"
+#include "ops/gemm/gemm_ops.h"
 
 namespace amdahl {
 

@@ -9,7 +9,7 @@
 #include "amdahl/error.h"
 #include "base/philox.h"
 #include "device/cuda_check.h"
-#include "ops/cuda_tuner.h"
+#include "ops/gemm/cuda_tuner.h"
 
 namespace amdahl {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "amdahl/plan.h"
-#include "ops/learning_rate.h"
+#include "ops/optimizer/learning_rate.h"
 
 namespace amdahl {
 
