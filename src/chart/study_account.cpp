@@ -1,4 +1,4 @@
-#include "chart/study_account.h"
+#include "chart/study_charts.h"
 
 #include <fmt/format.h>
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "amdahl/report.h"
+#include "report/page/page.h"
 #include "stats/bootstrap.h"
 
 namespace amdahl {
@@ -31,5 +32,8 @@ struct CostWork {
   std::vector<size_t> rows;
 };
 std::vector<CostWork> works_of(const CostReport& report);
+
+/// `json`: the JSON output of cost, embedded so that the page can be read back.
+Page cost_page(const CostReport& report, const std::string& json);
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-#include "cost/page.h"
+#include "cost/cost.h"
 
 #include <fmt/format.h>
 

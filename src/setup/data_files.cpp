@@ -7,7 +7,7 @@
 #include "files/token_file.h"
 #include "files/whole_file.h"
 #include "train/csv.h"
-#include "train/image_dataset.h"
+#include "train/dataset.h"
 #include "train/token_dataset.h"
 
 namespace amdahl {

@@ -11,8 +11,7 @@
 #include "setup/comm_choice.h"
 #include "setup/data_files.h"
 #include "spec/json.h"
-#include "train/array_dataset.h"
-#include "train/model_data.h"
+#include "train/dataset.h"
 
 namespace amdahl {
 namespace {

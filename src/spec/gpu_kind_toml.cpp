@@ -1,5 +1,5 @@
 // GPUs by data sheet as TOML, a format that allows comments.
-#include "spec/gpu_kind_toml.h"
+#include "spec/toml_files.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "measure/onesided/norm.h"
+#include "measure/onesided/bench.h"
 
 #include <fmt/format.h>
 

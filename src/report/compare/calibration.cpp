@@ -1,4 +1,4 @@
-#include "report/compare/calibration.h"
+#include "report/compare/compare.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/compare/page.h"
+#include "report/compare/compare.h"
 
 #include <fmt/format.h>
 

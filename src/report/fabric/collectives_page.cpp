@@ -1,4 +1,4 @@
-#include "report/fabric/collectives_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/fabric/links_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/fabric/onesided_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include "base/record_values.h"
 #include "report/fabric/onesided_choice.h"
 #include "report/fabric/onesided_contests.h"
-#include "report/fabric/onesided_norms.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 

@@ -1,4 +1,4 @@
-#include "report/study/model_rate.h"
+#include "report/study/method.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/study/scaling_outlook.h"
+#include "report/study/page.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/study/training_page.h"
+#include "report/study/page.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "files/scalars.h"
-#include "sensor/files/bin_layout.h"
 #include "sensor/files/cloud_rows.h"
 
 namespace amdahl {

@@ -1,4 +1,4 @@
-#include "sensor/files/bin_layout.h"
+#include "sensor/files/bin_cloud.h"
 
 #include <fmt/format.h>
 

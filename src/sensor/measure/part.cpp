@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sensor/ops/slice.h"
+#include "sensor/ops/shard.h"
 #include "stats/summary.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 
 #include "base/philox.h"
 #include "comm/world.h"
-#include "sensor/ops/slice.h"
+#include "sensor/ops/shard.h"
 
 namespace amdahl {
 namespace {

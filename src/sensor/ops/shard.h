@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sensor/ops/sensor_ops.h"
+
 namespace amdahl {
 
 /// Items [begin, end).
@@ -22,5 +24,10 @@ std::vector<ItemRange> split_evenly(int64_t num_items, int num_parts);
 /// remaining items go to the parts with the largest remainders, the earlier part first if equal. Throws Error{usage}
 /// for other weights.
 std::vector<ItemRange> split_by_weight(int64_t num_items, const std::vector<double>& weights);
+
+/// Batch rows `rows` of a fusion, which write their rows of the output.
+FuseProblem slice_of(const FuseProblem& whole, ItemRange rows);
+/// Points `points` of a cloud, with the grid of the whole cloud.
+VoxelizeProblem slice_of(const VoxelizeProblem& whole, ItemRange points);
 
 }  // namespace amdahl

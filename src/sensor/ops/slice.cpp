@@ -1,4 +1,4 @@
-#include "sensor/ops/slice.h"
+#include "sensor/ops/shard.h"
 
 namespace amdahl {
 namespace {

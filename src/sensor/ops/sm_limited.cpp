@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "amdahl/error.h"
-#include "sensor/ops/slice.h"
+#include "sensor/ops/shard.h"
 
 namespace amdahl {
 namespace {

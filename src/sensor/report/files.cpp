@@ -1,4 +1,4 @@
-#include "sensor/report/files.h"
+#include "sensor/report/page.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -13,7 +13,6 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/charts.h"
 #include "sensor/report/gain.h"
-#include "sensor/report/tables.h"
 #include "stats/summary.h"
 
 namespace amdahl {

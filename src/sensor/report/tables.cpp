@@ -1,4 +1,4 @@
-#include "sensor/report/tables.h"
+#include "sensor/report/page.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

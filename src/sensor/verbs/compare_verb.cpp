@@ -6,7 +6,7 @@
 #include "amdahl/report.h"
 #include "sensor/report/compare.h"
 #include "spec/measurements.h"
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 
 namespace amdahl {
 namespace {

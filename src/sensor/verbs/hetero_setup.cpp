@@ -1,4 +1,4 @@
-#include "sensor/verbs/hetero_setup.h"
+#include "sensor/verbs/modes.h"
 
 #include <fmt/format.h>
 

@@ -7,8 +7,6 @@
 #include "amdahl/error.h"
 #include "sensor/measure/task.h"
 #include "sensor/verbs/bench_setup.h"
-#include "sensor/verbs/hetero_setup.h"
-#include "sensor/verbs/pipeline_setup.h"
 #include "setup/backends.h"
 
 namespace amdahl {

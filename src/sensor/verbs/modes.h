@@ -32,4 +32,12 @@ const std::vector<SensorMode>& sensor_modes();
 /// Error{usage} with the nearest name for an unknown mode.
 const SensorMode& find_sensor_mode(const std::string& name);
 
+void check_hetero(const SensorBenchConfig& config);
+std::vector<SensorStep> hetero_steps(const SensorBenchConfig& config);
+/// `devices` includes the CPU device.
+std::unique_ptr<Fleet> hetero_fleet(const SensorBenchConfig& config, int devices, const JobFacts& facts);
+
+void check_pipeline(const SensorBenchConfig& config);
+std::vector<SensorStep> pipeline_steps(const SensorBenchConfig& config);
+
 }  // namespace amdahl

@@ -24,7 +24,6 @@
 #include "spec/json.h"
 #include "spec/run_folder.h"
 #include "stats/percentile.h"
-#include "topology/device_state.h"
 #include "topology/machine_probe.h"
 #include "verbs/fabric/fabric_reports.h"
 #include "verbs/overall_progress.h"

@@ -2,12 +2,8 @@
 
 #include "measure/links/machine.h"
 #include "report/common/process_spread.h"
-#include "report/fabric/arena_page.h"
-#include "report/fabric/collectives_page.h"
-#include "report/fabric/doctor_page.h"
-#include "report/fabric/links_page.h"
-#include "report/fabric/onesided_page.h"
-#include "report/study/training_page.h"
+#include "report/fabric/pages.h"
+#include "report/study/page.h"
 #include "sensor/report/page.h"
 #include "verbs/fabric/fabric_reports.h"
 

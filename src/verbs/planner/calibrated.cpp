@@ -7,7 +7,7 @@
 
 #include "amdahl/error.h"
 #include "files/whole_file.h"
-#include "planner/thresholds.h"
+#include "planner/rank.h"
 #include "report/plan/text.h"
 #include "spec/calibration_json.h"
 #include "spec/json.h"

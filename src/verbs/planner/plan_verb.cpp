@@ -9,7 +9,6 @@
 #include "amdahl/report.h"
 #include "files/whole_file.h"
 #include "planner/rank.h"
-#include "planner/thresholds.h"
 #include "planner/validate.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"

@@ -11,8 +11,6 @@
 #include "report/common/process_spread.h"
 #include "report/common/words.h"
 #include "report/compare/compare.h"
-#include "report/compare/fabric.h"
-#include "report/compare/page.h"
 #include "report/page/html_page.h"
 #include "spec/json.h"
 #include "spec/measurements.h"

@@ -4,11 +4,10 @@
 #include "amdahl/error.h"
 #include "amdahl/report.h"
 #include "cost/cost.h"
-#include "cost/page.h"
 #include "report/page/html_page.h"
 #include "report/study/summary.h"
 #include "spec/measurements.h"
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 
 namespace amdahl {
 namespace {

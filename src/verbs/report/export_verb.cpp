@@ -1,8 +1,7 @@
 // Verbs that export a run to other programs: tables and metrics.
 #include "amdahl/report.h"
 
-#include "report/export/csv.h"
-#include "report/export/prometheus.h"
+#include "report/export/export.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
 

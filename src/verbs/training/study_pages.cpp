@@ -9,7 +9,6 @@
 #include "report/common/record_checks.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
-#include "report/study/trace_section.h"
 #include "spec/trace_json.h"
 
 namespace amdahl {

@@ -11,7 +11,7 @@
 
 #include "amdahl/sensor.h"
 #include "errors.h"
-#include "train/image_dataset.h"
+#include "train/dataset.h"
 
 namespace amdahl {
 namespace {

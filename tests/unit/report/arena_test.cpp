@@ -11,7 +11,7 @@
 #include "comm/world.h"
 #include "ops/ops.h"
 #include "report/fabric/arena.h"
-#include "report/fabric/arena_page.h"
+#include "report/fabric/pages.h"
 #include "report/page/text_page.h"
 #include "spec/run_folder.h"
 #include "verbs/fabric/transports.h"

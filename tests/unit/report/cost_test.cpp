@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "chart/cost_chart.h"
-#include "cost/page.h"
 #include "cost/tables.h"
 #include "report/common/break_even.h"
 #include "report/study/break_even.h"
@@ -13,7 +12,7 @@
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 #include "study_texts.h"
 
 namespace amdahl {

@@ -8,7 +8,6 @@
 #include "plan/plan_rules.h"
 #include "planner/advise.h"
 #include "planner/predict.h"
-#include "planner/thresholds.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"
 #include "spec/calibration_json.h"

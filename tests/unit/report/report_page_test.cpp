@@ -8,11 +8,7 @@
 
 #include "chart/document.h"
 #include "chart/spec_text.h"
-#include "chart/study_account.h"
-#include "chart/study_map.h"
-#include "chart/study_samples.h"
-#include "chart/study_scaling.h"
-#include "chart/study_throughput.h"
+#include "chart/study_charts.h"
 #include "page_checks.h"
 #include "report/page/html_page.h"
 #include "report/page/markdown_page.h"

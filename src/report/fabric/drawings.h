@@ -1,9 +1,10 @@
-// A sweep over collectives as a drawing.
+// Drawings of links and collectives.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "amdahl/machine.h"
 #include "amdahl/record.h"
 
 namespace amdahl {
@@ -13,5 +14,9 @@ namespace amdahl {
 /// "peak". Failed records with a bandwidth are crosses; those without are counted below the drawing. Empty when no
 /// record has a bandwidth.
 std::string collectives_curves(const std::vector<Record>& records);
+
+/// Heat map (SVG) of LinkSpec::measured_gbps of every ordered pair; pairs below the expected bandwidth are outlined.
+/// Empty when nothing was measured.
+std::string links_heat_map(const MachineSpec& machine);
 
 }  // namespace amdahl
