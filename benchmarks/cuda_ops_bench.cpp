@@ -1,7 +1,7 @@
 // Device time of every op of a training step, by graph replay, for the study's two stated models.
 //
 // usage: cuda_ops_bench [fp32|tf32|bf16] [deterministic] [batch sizes...]; 64 and 8192 unless told
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "replay_bench.h"
 
 namespace amdahl {

@@ -8,8 +8,8 @@
 
 #include "base/small_floats.h"
 #include "device/cuda_device.h"
-#include "lab/provenance.h"
-#include "sensor/sensor_ops.h"
+#include "sensor/ops/sensor_ops.h"
+#include "setup/provenance.h"
 
 namespace amdahl {
 

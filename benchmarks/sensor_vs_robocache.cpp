@@ -13,7 +13,7 @@
 #include <numeric>
 #include <random>
 
-#include "measure/sensor/data.h"
+#include "sensor/measure/data.h"
 #include "sensor_peer_machine.h"
 #include "spec/json.h"
 #include "stats/bootstrap.h"

@@ -1,7 +1,7 @@
 // Is one function faster than another? Both are warmed up, sampled alternately and compared by a statistical test.
 //
 // With an installed amdahl: g++ -std=c++20 measure_function.cpp -lamdahl
-#include <amdahl/sampling.h>
+#include <amdahl/summary.h>
 
 #include <cstdio>
 #include <numeric>

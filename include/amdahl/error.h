@@ -1,18 +1,31 @@
-// Errors of the public API. An Error ends a verb; Status, Feasibility and Availability are results that describe why
-// something expected is not possible.
+// Errors of the public API, the references to fields in their texts, and the texts of sizes and counts. An Error ends a
+// verb; Status, Feasibility and Availability are results that describe why something expected is not possible.
 //
 // Example:
 //   try {
-//     amdahl::run_study(config, observer);
+//     config.buffer_bytes = amdahl::parse_size_bytes("32M", "buffer");  // 33554432
+//     amdahl::run_links(config, observer);
 //   } catch (const amdahl::Error& error) {
 //     std::fprintf(stderr, "%s\n", error.line().c_str());
 //     return exit_code(error.cause());
 //   }
+//
+// Texts of the library refer to fields of the configuration in backticks: `batch_sizes`, with a value `strategy=ddp`,
+// of another verb `study resume` or `links machine=FILE`. Words are separated by one space; a value contains neither
+// spaces nor backticks. A program translates them into its own names, for example of options:
+//   amdahl::set_field_namer([](const std::vector<amdahl::FieldWord>& words) {
+//     return words[0].name == "batch_sizes" ? std::string("batch sizes of the form") : std::string();
+//   });
+//
+// All functions are thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #define AMDAHL_API __attribute__((visibility("default")))
 
@@ -88,5 +101,43 @@ struct Status {
   Kind kind = Kind::ok;
   std::string reason;
 };
+
+/// A word of a reference: part of a verb's name, or a field with an optional value.
+struct FieldWord {
+  std::string name;  // lower case, digits and underscores
+  std::optional<std::string> value{};
+};
+
+/// Returns the user's name of a reference; an empty string leaves the reference as it is. The result is not searched
+/// for references again. Called by any thread.
+using FieldNamer = std::string (*)(const std::vector<FieldWord>& words);
+
+/// Sets the namer for errors and texts that any thread makes from now on; nullptr: references stay as they are.
+AMDAHL_API void set_field_namer(FieldNamer namer);
+
+/// `text` with each reference replaced by its user's name.
+AMDAHL_API std::string named(std::string_view text);
+/// The user's name of one reference, whose values may contain any characters.
+AMDAHL_API std::string named_reference(const std::vector<FieldWord>& words);
+
+/// Parses "8", "32M" (2^25, binary as in nccl-tests) or "1GiB" to bytes. Error{usage} that names `what`.
+AMDAHL_API int64_t parse_size_bytes(std::string_view text, std::string_view what);
+/// Parses "6.9M", "250k" or "54403" to a count, with decimal multiples. Error{usage} that names `what`.
+AMDAHL_API int64_t parse_count(std::string_view text, std::string_view what);
+/// Parses "1,2,4", "1..8x2" (1,2,4,8) or "0..3" to integers of at least `minimum`. Error{usage} that names `what`.
+AMDAHL_API std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum = 1);
+/// 6885376 as "6,885,376".
+AMDAHL_API std::string with_thousands(int64_t value);
+/// Bytes as "27.5 MB" (decimal).
+AMDAHL_API std::string format_bytes(double bytes);
+/// Seconds as "1h05m", "1m20s", "1.5 s", "850 ms" or "12 us".
+AMDAHL_API std::string format_duration(double seconds);
+/// Text of unknown origin, made safe for a terminal: control characters and invalid UTF-8 become \xNN, and a text of
+/// more than `longest` bytes is cut in the middle.
+AMDAHL_API std::string printable(std::string_view text, size_t longest = std::string_view::npos);
+/// The entry of `known` with the smallest edit distance to `word`; empty when none is close.
+AMDAHL_API std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
+/// Remedy for an unknown name: "medium? or one of medium, large".
+AMDAHL_API std::string choices_hint(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace amdahl

@@ -1,23 +1,152 @@
-// The planner: predicts the step of every plan on a calibrated machine, ranks them, and says how sure it is.
+// The planner: the plans of a model that can be executed and their memory; the constants of a machine from which their
+// steps are predicted; rankings, and how well they agree with measured steps. Plain data.
 //
 // Example:
-//   amdahl::PlannerValidationConfig config;
-//   config.iterations = "tests/data/planner/measured_a100.csv";
-//   std::puts(to_text(amdahl::run_planner_validation(config)).c_str());
+//   amdahl::PlansConfig config;
+//   config.model = "gpt2", config.devices = 8;
+//   std::puts(amdahl::to_text(amdahl::run_plans(config)).c_str());
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "amdahl/engine.h"
 #include "amdahl/error.h"
-#include "amdahl/model_spec.h"
-#include "amdahl/plan_prediction.h"
-#include "amdahl/plan_validation.h"
+#include "amdahl/machine.h"
+#include "amdahl/plan.h"
+#include "amdahl/record.h"
+#include "amdahl/summary.h"
 
 namespace amdahl {
 
-class Observer;
+/// Modelled bytes of the device that holds most.
+struct PlanMemory {
+  int64_t parameters = 0, gradients = 0, optimizer = 0;
+  int64_t activations = 0;  // of all micro-batches in flight, with their gradients and shared scratch
+  int64_t workspace = 0;    // of operations: GEMM workspaces of a GPU, copies with padded rows on a CPU
+  int64_t total() const { return parameters + gradients + optimizer + activations + workspace; }
+};
+
+struct PlansConfig {
+  std::string model = "medium";  // name of a preset, or path of a JSON file
+  int devices = 8;
+  int64_t batch_size = 64;         // global
+  bool all_schedules = false;      // false: pipelines by 1f1b alone
+  std::string optimizer = "adam";  // adam, adamw, sgd: arrays of state per parameter
+  int64_t recompute = 0;           // a Recompute
+};
+
+struct ListedPlan {
+  ParallelPlan plan;
+  std::string text;  // format_plan
+  PlanMemory memory;
+  double bubble = -1;  // idle share of a pipeline's devices if all stages take equal times; negative: unknown
+};
+
+struct PlansOutcome {
+  ModelSpec model;
+  int devices = 0;
+  int64_t global_batch = 0;
+  std::vector<ListedPlan> plans;
+};
+
+/// Error{usage} for an unknown model or optimizer and for numbers out of range.
+AMDAHL_API PlansOutcome run_plans(const PlansConfig& config);
+/// A table for a terminal.
+AMDAHL_API std::string to_text(const PlansOutcome& outcome);
+/// Schema docs/schema/plans.schema.json.
+AMDAHL_API std::string to_json(const PlansOutcome& outcome);
+
+/// Where a constant comes from. `fitted`: to measured steps; `assumed`: from a catalogue or a default.
+enum class ConstantOrigin { measured, fitted, assumed };
+/// "measured", "fitted", "assumed".
+AMDAHL_API std::string_view to_string(ConstantOrigin origin);
+
+struct CalibrationConstant {
+  std::string name;  // a row of src/planner/rates.cpp: "gemm_tflops"
+  double value = 0;
+  std::string unit;
+  ConstantOrigin origin = ConstantOrigin::assumed;
+  std::string source;  // how it was measured, or where the assumption comes from
+};
+
+struct AMDAHL_API Calibration {
+  std::string host;         // where it was measured; empty: not on a host of ours
+  std::string device_kind;  // "cuda", "cpu-virtual"
+  std::string device_name;
+  std::string math;                 // "fp32", "tf32", "bf16"
+  std::string software = "amdahl";  // program whose kernels were counted
+  int64_t memory_bytes = 0;         // of a device; 0: unknown
+  double seconds = 0;               // that measuring took
+  std::vector<CalibrationConstant> constants;
+  /// Relative standard deviations of the account's parts are multiplied by it, so that 95 % of held-out steps lie in
+  /// the interval.
+  double interval_factor = 1;
+
+  const CalibrationConstant* find(std::string_view name) const;
+};
+
+/// Where the time of a step goes on the busiest device, in us. The parts sum to the step.
+struct PlanAccount {
+  double compute_us = 0;     // kernels of forward and backward
+  double exposed_tp_us = 0;  // all-reduces of activations
+  double exposed_pp_us = 0;  // transfers between stages that a device waits for
+  double exposed_dp_us = 0;  // all-reduce of gradients that is not hidden
+  double bubble_us = 0;      // waiting for other stages
+  double optimizer_us = 0;
+  double gaps_us = 0;       // waiting for the host's launches
+  double slowed_us = 0;     // of compute: by communication behind it
+  double hidden_dp_us = 0;  // communication behind backward; not part of the step
+  double relative_sd = 0;   // of the sum
+  double step_us() const {
+    return compute_us + exposed_tp_us + exposed_pp_us + exposed_dp_us + bubble_us + optimizer_us + gaps_us;
+  }
+};
+
+struct StepPrediction {
+  ParallelPlan plan;
+  double step_us = 0;
+  Interval interval;  // 95 %
+  PlanAccount account;
+  PlanMemory memory;
+  double rows_per_second = 0;
+  bool fits = true;  // into the memory of a device; true when that is unknown
+};
+
+/// One measured iteration of a GPT model under tensor, data and pipeline parallelism.
+struct MeasuredIteration {
+  int64_t gpus = 1, global_batch = 1, micro_batch = 1, hidden = 0, heads = 1, layers = 1, sequence = 1024;
+  int64_t tp = 1, dp = 1, pp = 1;
+  double iteration_ms = 0;
+  bool operator==(const MeasuredIteration&) const = default;
+};
+
+/// Errors |predicted / measured - 1| of one method of prediction.
+struct ErrorSummary {
+  std::string name;  // "tp1 dp2 pp1", "hidden 1024", "linear scaling"
+  int64_t rows = 0;
+  double mean = 0, p95 = 0, worst = 0;
+  double bias = 0;  // mean of predicted / measured - 1
+};
+
+struct PlanValidation {
+  int64_t rows = 0;
+  int fitted_constants = 0;
+  Calibration calibration;                  // fitted to all rows
+  ErrorSummary in_sample, left_out_layout;  // of all rows
+  std::vector<ErrorSummary> layouts;        // each left out
+  std::vector<ErrorSummary> sizes;      // leaving out each value of hidden, layers, micro-batch, global batch, tp, pp
+  std::vector<ErrorSummary> baselines;  // without calibration, and linear scaling
+  double rank_by_replica_batch = 0;     // Spearman's, mean over shapes of equal rows per replica: layouts of a shape
+  double rank_by_global_batch = 0;      // of equal global batch
+  double rank_worst = 0;                // of the shapes of both
+  double coverage = 0;                  // part of left-out rows inside their 95 % interval
+  double bound_to_simulation = 0;       // largest relative difference of the pipeline's bound and its simulation
+  ErrorSummary also;                    // of further rows
+  double also_coverage = 0;
+};
 
 struct CalibrationConfig {
   EngineConfig engine;  // backend, math and launch mode that are calibrated

@@ -1,16 +1,25 @@
-// Summary of a study: cells with statistics, comparisons with verdicts, and provenance. Plain data. A number that
-// cannot be known (the interval of one sample, a counter that was not read) is absent.
+// Statistics of samples and the summary of a study: cells, comparisons with verdicts, and provenance. A number that
+// cannot be known (the interval of one sample, a counter that was not read) is absent. Functions of the caller are
+// sampled and compared by the method of the verbs: warm-up until times are stable, samples, a statistical test. Plain
+// data.
 //
 // Example: print the verdict of every comparison.
 //   const amdahl::StudySummary summary = amdahl::run_report("runs/study", false).summary;
 //   for (const amdahl::StudyComparison& c : summary.comparisons)
 //     std::printf("batch %lld: %.2fx, %s\n", static_cast<long long>(c.multi.global_batch), c.test.ratio,
 //                 std::string(to_string(c.test.verdict)).c_str());
+//
+// Example: compare two sort functions.
+//   const amdahl::Comparison result = amdahl::compare_functions([&] { quick(data); }, [&] { merge(data); });
+//   if (result.test.verdict == amdahl::Verdict::faster) puts("quick is faster");
+//
+// Sampled functions run on the calling thread and are thread-safe; measurements at one time disturb each other.
 #pragma once
 
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -322,5 +331,34 @@ struct StudySummary {
   std::vector<Provenance> provenance;  // distinct ones, start times ignored
   std::vector<std::string> notes;      // failed and waived runs, missing baselines, truncated files
 };
+
+struct SamplingOptions {
+  int samples = 30;                // maximum number of samples, each of several calls
+  double least_sample_us = 1000;   // minimum duration of a sample, us; calls are repeated until it is reached
+  int64_t least_warmup_calls = 3;  // minimum number of warm-up calls
+  double rel_ci = 0;  // stops once the 95 % interval of the mean is this narrow, relative to the mean; 0: never
+};
+
+/// Times of one function.
+struct Samples {
+  std::vector<double> us;  // time per call, one value per sample
+  int64_t calls_per_sample = 1;
+  int64_t warmup_calls = 0;
+  bool settled = false;   // false: times still changed after the maximum warm-up of 3 s
+  SampleSummary summary;  // of `us`
+};
+
+/// Two functions whose samples alternate, so that drift of the machine affects both equally.
+struct Comparison {
+  Samples first, second;
+  PairTest test;  // ratio: mean time of the second over mean time of the first
+};
+
+/// Calls `work` until its times are stable, then takes samples. Throws Error{usage} for an empty function and options
+/// out of range, and whatever `work` throws.
+AMDAHL_API Samples sample_function(const std::function<void()>& work, const SamplingOptions& options = {});
+/// Samples both functions alternately and compares them. Errors as sample_function.
+AMDAHL_API Comparison compare_functions(const std::function<void()>& first, const std::function<void()>& second,
+                                        const SamplingOptions& options = {});
 
 }  // namespace amdahl

@@ -1,9 +1,12 @@
-// DataConfig and TrainingConfig: what study and train train on, and how. Plain data.
+// What study and train train on, and how; the verb that trains. Plain data.
 //
 // Example: windows of 96 rows of a CSV file, AdamW with a cosine schedule and clipped gradients.
-//   amdahl::TrainingConfig training;
-//   training.data.data_path = "load.csv", training.data.targets = {"demand"}, training.data.window = 96;
-//   training.optimizer = "adamw", training.lr_schedule = "cosine", training.clip_norm = 1;
+//   amdahl::TrainConfig config;
+//   config.training.data.data_path = "load.csv", config.training.data.targets = {"demand"};
+//   config.training.data.window = 96;
+//   config.training.optimizer = "adamw", config.training.lr_schedule = "cosine", config.training.clip_norm = 1;
+//   amdahl::Observer quiet;
+//   std::printf("%g\n", amdahl::run_train(config, quiet).epochs.back().validation_loss);
 #pragma once
 
 #include <cstdint>
@@ -11,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "amdahl/machine.h"
 #include "amdahl/plan.h"
+#include "amdahl/record.h"
 #include "amdahl/tensor.h"
 
 namespace amdahl {
@@ -67,5 +72,63 @@ inline void use_plan(TrainingConfig& training, const ParallelPlan& plan) {
   training.strategy = plan.strategy;
   training.mesh = plan.mesh;
 }
+
+struct TrainConfig {
+  EngineConfig engine;
+  TrainingConfig training;
+  int devices = 0;          // 0: one device, all ranks of a launched job, or those of `training.mesh`
+  int64_t batch_size = 32;  // global
+  int epochs = 20;
+  double validation_fraction = 0.2;
+  int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
+  std::string output_dir;
+  std::string save;                    // FILE.safetensors for the weights after the last epoch; empty: none
+  int64_t checkpoint_every = 0;        // steps between checkpoints; 0: none
+  bool rank_chose_output_dir = false;  // by itself: rank 0's counts. Otherwise all ranks must name the same
+  std::string checkpoint_dir;          // empty: the folder "checkpoints" in `output_dir`
+  /// Go on from the newest intact checkpoint of `checkpoint_dir`, or begin where it holds none. Records are appended to
+  /// a run that `output_dir` already holds. With the same configuration the weights are, bit by bit, those of a
+  /// training without interruption, where reruns are bit-equal (CPU devices, or `deterministic`).
+  bool resume = false;
+  /// When a process of a launched job dies: stop (Error{rank_died}), or shrink: the others go on from the last
+  /// checkpoint, with the nearest plan of as many of them as one exists for. Needs `checkpoint_every`, and a launcher
+  /// that lets processes live whose peer died. If rank 0 died, all processes must be on one host.
+  std::string on_failure = "stop";
+};
+
+struct EpochResult {
+  int epoch = 0;
+  double train_loss = 0, validation_loss = 0;
+  double validation_mae = -1;       // mean absolute error; negative for classification
+  double validation_accuracy = -1;  // in [0, 1]; negative for regression
+  double seconds = 0, samples_per_second = 0;
+  int64_t memory_peak_bytes = 0;  // so far, on the first device
+  double loss_scale = 0;          // of the next step, in fp16; 0: none
+  int64_t skipped_steps = 0;      // so far, because a gradient was not finite, in fp16
+};
+
+struct TrainOutcome {
+  std::vector<EpochResult> epochs;  // of this process: after `resume` without those before the checkpoint
+  std::string run_dir;
+  std::string report_path;
+  std::string device_kind;
+  int devices = 1;
+  ModelSpec model;
+  std::vector<Record> records;  // one per epoch, on the root process
+  bool is_root = true;
+  /// After the last epoch, in the order of the layers, on the root process; then the running statistics of layers.
+  std::vector<NamedArray> weights;
+};
+/// The record of the last epoch in JSON, schema docs/schema/record.schema.json; empty on processes other than the root.
+AMDAHL_API std::string to_json(const TrainOutcome& outcome);
+
+/// Trains the model. Writes records and a report into `output_dir`; nothing when it is empty. A checkpoint is one file
+/// with weights, optimizer state, step, epoch, position in the epoch and seed; it is written under a temporary name and
+/// renamed, and the last two are kept. A damaged one is named in Observer::warning, and the one before is used.
+/// Error{usage} for configurations out of range, infeasible plans, batches larger than the training data, and
+/// checkpoints of another model, data, batch, optimizer or seed; Error{data_corrupt} for damaged data and when every
+/// checkpoint is damaged; Error{non_finite} for NaN or infinity in data or loss; Error{check_failed} when the devices'
+/// weights differ.
+AMDAHL_API TrainOutcome run_train(const TrainConfig& config, Observer& observer);
 
 }  // namespace amdahl

@@ -3,9 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
-
 namespace amdahl {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 
 #include <algorithm>
 #include <atomic>

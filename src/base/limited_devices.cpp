@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

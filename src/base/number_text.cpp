@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 

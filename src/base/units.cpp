@@ -1,4 +1,4 @@
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 #include <fmt/format.h>
 

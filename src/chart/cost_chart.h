@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/cost.h"
+#include "amdahl/report.h"
 #include "chart/chart.h"
 
 namespace amdahl {

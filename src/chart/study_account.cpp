@@ -1,11 +1,11 @@
-#include "chart/study_account.h"
+#include "chart/study_charts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_text.h"
 

@@ -1,4 +1,4 @@
-#include "chart/study_map.h"
+#include "chart/study_charts.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_text.h"
 

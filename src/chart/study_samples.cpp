@@ -1,4 +1,4 @@
-#include "chart/study_samples.h"
+#include "chart/study_charts.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_text.h"
 

@@ -1,4 +1,4 @@
-#include "chart/study_throughput.h"
+#include "chart/study_charts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/spec_parts.h"
 #include "chart/spec_text.h"

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "amdahl/trace.h"
+#include "amdahl/record.h"
 #include "chart/chart.h"
 
 namespace amdahl {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "amdahl/comparison.h"
 #include "cli/output.h"
 
 namespace amdahl::cli {

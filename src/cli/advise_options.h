@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "amdahl/comparison.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {

@@ -1,5 +1,5 @@
 // amdahl all: measures every part of a machine and writes one page.
-#include "amdahl/all.h"
+#include "amdahl/report.h"
 
 #include <fmt/format.h>
 

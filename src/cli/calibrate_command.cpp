@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "amdahl/comparison.h"
 #include "amdahl/planner.h"
 #include "cli/environment.h"
 #include "cli/option_values.h"

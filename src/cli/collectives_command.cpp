@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "amdahl/report.h"
 #include "cli/environment.h"
 #include "cli/onesided_command.h"
 #include "cli/output.h"

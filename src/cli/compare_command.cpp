@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "amdahl/comparison.h"
+#include "amdahl/report.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
 

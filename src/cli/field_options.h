@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 #include "cli/command_tree.h"
 
 namespace amdahl::cli {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
+#include "amdahl/training.h"
 #include "cli/option_values.h"
 
 namespace amdahl::cli {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "amdahl/report.h"
 #include "cli/environment.h"
 #include "cli/option_values.h"
 #include "cli/output.h"

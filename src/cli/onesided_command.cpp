@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "amdahl/report.h"
 #include "cli/environment.h"
 #include "cli/output.h"
 #include "cli/progress.h"

@@ -1,4 +1,5 @@
 #include "cli/option_values.h"
+#include "amdahl/report.h"
 #include "cli/offers.h"
 
 #include "cli/environment.h"

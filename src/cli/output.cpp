@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "cli/color.h"
 
 namespace amdahl::cli {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "amdahl/study.h"
 #include "cli/output.h"
 
 namespace amdahl::cli {

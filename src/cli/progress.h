@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 
+#include "amdahl/study.h"
 #include "cli/commands.h"
 
 namespace amdahl::cli {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <thread>
 
-#include "amdahl/export.h"
+#include "amdahl/report.h"
 #include "cli/advise_options.h"
 #include "cli/environment.h"
 #include "cli/output.h"

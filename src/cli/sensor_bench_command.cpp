@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 #include "cli/environment.h"
 #include "cli/file_options.h"
 #include "cli/output.h"

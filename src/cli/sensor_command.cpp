@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "cli/file_options.h"
 #include "cli/output.h"
 

@@ -1,6 +1,7 @@
 // Completion scripts and manual pages, written into the folders where shells and man look for them.
 #include <filesystem>
 
+#include "amdahl/report.h"
 #include "cli/command_tree.h"
 #include "cli/option_values.h"
 

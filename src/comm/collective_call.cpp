@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "comm/rank_list.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "comm/collective_table.h"
 
 namespace amdahl {

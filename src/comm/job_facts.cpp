@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "comm/rank_list.h"
 #include "comm/wire.h"
 

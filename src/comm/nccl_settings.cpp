@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 
 namespace amdahl {
 namespace {

@@ -1,4 +1,4 @@
-#include "comm/recording_communicator.h"
+#include "comm/world.h"
 
 namespace amdahl {
 namespace {

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <sstream>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/start_thread.h"
 #include "comm/greeting.h"
 #include "comm/rank_list.h"

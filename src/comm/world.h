@@ -115,4 +115,7 @@ std::string nccl_version();  // "2.28.9", empty when unavailable
 void run_rank_threads(int world_size, const std::function<void(int rank)>& fn,
                       const std::function<void(const Error&)>& abort_all);
 
+/// Rank `rank` of `size`. It cannot be split.
+std::unique_ptr<Communicator> make_recording_communicator(int rank, int size);
+
 }  // namespace amdahl

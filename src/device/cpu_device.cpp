@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 

@@ -5,7 +5,6 @@
 #include <climits>
 
 #include "amdahl/error.h"
-#include "amdahl/units.h"
 #include "files/gzip.h"
 #include "files/whole_file.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/scalars.h"
 
 namespace amdahl {

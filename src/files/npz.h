@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/npy.h"
 
 namespace amdahl {

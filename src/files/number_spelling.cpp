@@ -6,7 +6,7 @@
 #include <array>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/text_tokens.h"
 
 namespace amdahl {

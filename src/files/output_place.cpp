@@ -11,7 +11,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/text_table.h"
 #include "files/text_tokens.h"
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/text_tokens.h"
 
 namespace amdahl {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 
 namespace amdahl {

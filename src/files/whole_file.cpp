@@ -1,6 +1,6 @@
 #include "files/whole_file.h"
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/gzip.h"
 #include "files/output_place.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/engine.h"
+#include "amdahl/machine.h"
 #include "comm/job_facts.h"
 #include "comm/world.h"
 #include "measure/fleet.h"

@@ -1,9 +1,9 @@
 // The dense layer: y = dropout(activation(x W^T + b)).
 #pragma once
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "model/layer.h"
-#include "ops/gemm_ops.h"
+#include "ops/gemm/gemm_ops.h"
 
 namespace amdahl {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "ops/adam_step.h"
+#include "ops/optimizer/adam_step.h"
 
 namespace amdahl {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "model/layer.h"
 #include "model/parameter_layout.h"
 #include "model/parameter_storage.h"

@@ -9,10 +9,10 @@
 #include <functional>
 #include <vector>
 
-#include "amdahl/model_spec.h"
-#include "base/layer_kinds.h"
-#include "base/shards.h"
-#include "base/stages.h"
+#include "amdahl/plan.h"
+#include "plan/layer_kinds.h"
+#include "plan/shards.h"
+#include "plan/stages.h"
 
 namespace amdahl {
 

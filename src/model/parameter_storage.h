@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/zero_units.h"
 #include "device/device.h"
 #include "model/parameter_layout.h"
+#include "plan/zero_units.h"
 
 namespace amdahl {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "amdahl/tensor.h"
-#include "base/shards.h"
 #include "device/device.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 

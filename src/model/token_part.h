@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "base/shards.h"
 #include "model/tensor_group.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 

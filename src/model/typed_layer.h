@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
-#include "base/layer_kinds.h"
 #include "model/layer.h"
 #include "model/tensor_group.h"
 #include "model/token_part.h"
 #include "ops/ops.h"
+#include "plan/layer_kinds.h"
 
 namespace amdahl {
 

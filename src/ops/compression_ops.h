@@ -19,7 +19,7 @@ struct RoundValues {
 
 /// Compression with error feedback: with x = gradients + feedback, the message holds values y close to x, and feedback
 /// becomes x - y, exactly (no rounding). Values that are not finite are sent as they are or as NaN, and leave a
-/// feedback of 0. Blocks are those of base/compressed_blocks.h.
+/// feedback of 0. Blocks are those of plan/compressed_blocks.h.
 struct CompressValues {
   const float* gradients;  // [n]
   float* feedback;         // [n]

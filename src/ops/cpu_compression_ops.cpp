@@ -5,11 +5,11 @@
 #include <functional>
 #include <limits>
 
-#include "base/compressed_blocks.h"
 #include "base/small_floats.h"
 #include "device/cpu_device.h"
 #include "ops/cpu_ops.h"
 #include "ops/int8_scale.h"
+#include "plan/compressed_blocks.h"
 
 namespace amdahl {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "ops/cpu_conv_kernels.h"
+#include "ops/conv/cpu_conv_kernels.h"
 #include "ops/cpu_kernels.h"
-#include "ops/cpu_sequence_kernels.h"
 #include "ops/ops.h"
+#include "ops/sequence/cpu_sequence_kernels.h"
 
 namespace amdahl {
 

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-/// The copy of `unaliased` (ops/cpu_gemm.h); none for other strides.
+/// The copy of `unaliased` (ops/gemm/cpu_gemm.h); none for other strides.
 int64_t padded_copy(int64_t rows, int64_t columns, int64_t stride, int64_t aliasing) {
   return stride % aliasing == 0 ? rows * (columns + kPadFloats) * kFloatBytes : 0;
 }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/attention_ops.h"
-#include "ops/conv_ops.h"
-#include "ops/gemm_ops.h"
-#include "ops/matmul_ops.h"
-#include "ops/recurrent_ops.h"
+#include "ops/attention/attention_ops.h"
+#include "ops/conv/conv_ops.h"
+#include "ops/gemm/gemm_ops.h"
+#include "ops/gemm/matmul_ops.h"
+#include "ops/recurrent/recurrent_ops.h"
 
 namespace amdahl {
 

@@ -1,9 +1,9 @@
 // Compression of gradients: a thread block per block of kCompressedBlock values.
-#include "base/compressed_blocks.h"
 #include "ops/cuda_compression.h"
 #include "ops/cuda_launch.cuh"
 #include "ops/cuda_typed.cuh"
 #include "ops/int8_scale.h"
+#include "plan/compressed_blocks.h"
 
 namespace amdahl {
 namespace {

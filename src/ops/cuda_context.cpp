@@ -2,7 +2,7 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_stream.h"
-#include "ops/cuda_small.h"
+#include "ops/gemm/cuda_small.h"
 
 namespace amdahl {
 namespace {

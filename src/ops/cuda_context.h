@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "device/cuda_device.h"
-#include "ops/cuda_gemm.h"
 #include "ops/cuda_kernels.h"
-#include "ops/cuda_tuner.h"
+#include "ops/gemm/cuda_gemm.h"
+#include "ops/gemm/cuda_tuner.h"
 #include "ops/ops.h"
 
 namespace amdahl {
@@ -33,7 +33,7 @@ class CudaContext {
   CudaGemm& gemm() { return gemm_; }
   int index() const { return device_.spec().index; }
   int sm_count() const { return device_.spec().sm_count; }
-  /// Whether this build has the small-batch kernels for this device (ops/cuda_small.h).
+  /// Whether this build has the small-batch kernels for this device (ops/gemm/cuda_small.h).
   bool has_small_kernels() const { return has_small_; }
 
   /// Makes the device current for the calling thread and returns the memory of `stream`, allocated on first use.

@@ -6,9 +6,10 @@
 #include <cmath>
 #include <vector>
 
+#include "amdahl/error.h"
 #include "base/philox.h"
 #include "device/cuda_check.h"
-#include "ops/cuda_tuner.h"
+#include "ops/gemm/cuda_tuner.h"
 
 namespace amdahl {
 

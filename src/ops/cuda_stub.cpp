@@ -1,6 +1,6 @@
 // Built when the CUDA toolkit is missing.
 #include "ops/ops.h"
-#include "ops/peer_norm.h"
+#include "ops/sequence/peer_norm.h"
 
 namespace amdahl {
 

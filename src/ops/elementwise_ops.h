@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "device/device.h"
-#include "ops/gemm_ops.h"
+#include "ops/gemm/gemm_ops.h"
 
 namespace amdahl {
 

@@ -12,18 +12,18 @@
 #include <utility>
 
 #include "amdahl/plan.h"
-#include "base/math_mode.h"
-#include "ops/attention_ops.h"
+#include "ops/attention/attention_ops.h"
 #include "ops/compression_ops.h"
-#include "ops/conv_ops.h"
+#include "ops/conv/conv_ops.h"
 #include "ops/elementwise_ops.h"
-#include "ops/gemm_ops.h"
+#include "ops/gemm/gemm_ops.h"
+#include "ops/gemm/matmul_ops.h"
 #include "ops/loss_ops.h"
-#include "ops/matmul_ops.h"
-#include "ops/norm_ops.h"
-#include "ops/optimizer_ops.h"
-#include "ops/recurrent_ops.h"
-#include "ops/sequence_ops.h"
+#include "ops/optimizer/optimizer_ops.h"
+#include "ops/recurrent/recurrent_ops.h"
+#include "ops/sequence/norm_ops.h"
+#include "ops/sequence/sequence_ops.h"
+#include "plan/math_mode.h"
 
 namespace amdahl {
 

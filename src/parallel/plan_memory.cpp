@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/plan_rules.h"
-#include "base/zero_units.h"
 #include "model/parameter_storage.h"
 #include "parallel/data/buckets.h"
 #include "parallel/data/strategy.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/stage_recording.h"
+#include "plan/plan_rules.h"
+#include "plan/zero_units.h"
 
 namespace amdahl {
 namespace {

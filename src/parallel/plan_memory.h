@@ -5,9 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
-#include "amdahl/plans.h"
+#include "amdahl/planner.h"
 
 namespace amdahl {
 

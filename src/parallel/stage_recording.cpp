@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/recording_communicator.h"
+#include "comm/world.h"
 #include "device/recording_device.h"
 #include "model/model.h"
 #include "parallel/tensor/dense.h"

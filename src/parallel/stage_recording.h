@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "amdahl/model_spec.h"
-#include "base/math_mode.h"
-#include "base/shards.h"
+#include "amdahl/plan.h"
 #include "ops/recording_ops.h"
+#include "plan/math_mode.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "planner/rank.h"
 #include "stats/compare.h"

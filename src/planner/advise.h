@@ -1,9 +1,9 @@
 // Advises one device or several, from measured records or by the thresholds of the published study.
 #pragma once
 
-#include "amdahl/advice.h"
-#include "amdahl/calibration.h"
-#include "amdahl/model_spec.h"
+#include "amdahl/comparison.h"
+#include "amdahl/plan.h"
+#include "amdahl/planner.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "amdahl/error.h"
-#include "amdahl/units.h"
 
 namespace amdahl {
 namespace {

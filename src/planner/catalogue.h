@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/gpu_kind.h"
+#include "amdahl/machine.h"
 #include "planner/rates.h"
 
 namespace amdahl {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/zero_units.h"
+#include "plan/zero_units.h"
 #include "planner/workload.h"
 
 namespace amdahl {

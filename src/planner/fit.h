@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "amdahl/plan_prediction.h"
+#include "amdahl/planner.h"
 #include "planner/rates.h"
 #include "planner/workload.h"
 

@@ -33,8 +33,8 @@ double filled(double m, double n, const Rates& rates) {
 }
 
 // The part of the rate that products reach whose operands are both strided along the sum: tensor cores read them by
-// older instructions (ops/cuda_gemm.cpp). Of 0.5, 0.6, 0.7 and 1 the one with the least error on steps_h100_bf16.csv,
-// where 4,096 x 4,096 weights have too many rows for a copy.
+// older instructions (ops/gemm/cuda_gemm.cpp). Of 0.5, 0.6, 0.7 and 1 the one with the least error on
+// steps_h100_bf16.csv, where 4,096 x 4,096 weights have too many rows for a copy.
 constexpr double kStridedRate = 0.6;
 
 // The arithmetic of a product.
@@ -59,8 +59,8 @@ double together_us(double arithmetic, double operands, const GemmWork& gemm) {
 }
 
 // Rows of weights that are a multiple of 8 KiB apart map to few cache sets and need a page each: a CPU's library packs
-// them slowly, in forward (backward reads a copy, see ops/cpu_gemm.cpp), unless there are so few rows of data that it
-// does not pack. Measured: 2.4 ns for each weight at 2,048 floats, less than 0.2 ns at 1,024.
+// them slowly, in forward (backward reads a copy, see ops/gemm/cpu_gemm.cpp), unless there are so few rows of data that
+// it does not pack. Measured: 2.4 ns for each weight at 2,048 floats, less than 0.2 ns at 1,024.
 double aliased_us(const GemmWork& gemm, const Rates& rates) {
   constexpr int64_t kFloats = 2048;
   constexpr double kFewestRows = 16, kUsPerPs = 1e-6;

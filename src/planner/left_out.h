@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/plan_validation.h"
+#include "amdahl/planner.h"
 #include "planner/fit.h"
 #include "planner/predict.h"
 

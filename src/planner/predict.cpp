@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
-#include "base/plan_rules.h"
+#include "amdahl/error.h"
+#include "plan/plan_rules.h"
 #include "planner/terms.h"
 
 namespace amdahl {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/plan_prediction.h"
+#include "amdahl/planner.h"
 #include "parallel/plan_memory.h"
 #include "planner/rates.h"
 #include "planner/terms.h"

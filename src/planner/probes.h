@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 namespace amdahl {
 

@@ -2,7 +2,7 @@
 // recommendation.
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "planner/advise.h"
 
 namespace amdahl {

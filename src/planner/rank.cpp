@@ -9,10 +9,10 @@
 #include <set>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
-#include "base/plan_rules.h"
 #include "parallel/plan_memory.h"
+#include "plan/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/terms.h"
 #include "stats/compare.h"

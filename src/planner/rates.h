@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/calibration.h"
+#include "amdahl/planner.h"
 
 namespace amdahl {
 

@@ -1,6 +1,6 @@
 // Time of kernels that run a whole sequence. Unit: us. Their multiprocessors exchange states after every step, so that
 // a step is bound by latency; a cluster that has several tiles of rows takes pairs of them in turn. Source:
-// make_persistent_plan of ops/cuda_recurrent_launch.cuh.
+// make_persistent_plan of ops/recurrent/cuda_recurrent_launch.cuh.
 #include <algorithm>
 #include <cmath>
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "planner/catalogue.h"
 #include "stats/compare.h"

@@ -1,8 +1,8 @@
 // Predicts the step time on several devices from the step times on one.
 #pragma once
 
+#include "amdahl/comparison.h"
 #include "amdahl/machine.h"
-#include "amdahl/scaling.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {

@@ -21,7 +21,7 @@ double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& 
 /// With another rate of weights and their gradients, which a step touches long after the step before.
 double gemm_step_us(const GemmWork& gemm, bool has_input_gradient, const Rates& rates, double weight_gbps);
 /// What the kernels for few rows, one forward and one backward, take for each row whatever the weights: a block has all
-/// rows of its tile, exchanges their sums within its cluster, and writes masks (ops/cuda_small_tile.cuh).
+/// rows of its tile, exchanges their sums within its cluster, and writes masks (ops/gemm/cuda_small_tile.cuh).
 double few_rows_us(const GemmWork& gemm, const Rates& rates);
 
 // attention.cpp

@@ -1,4 +1,4 @@
-#include "planner/thresholds.h"
+#include "planner/rank.h"
 
 #include <cmath>
 #include <optional>

@@ -10,8 +10,8 @@
 #include "planner/fit.h"
 #include "planner/left_out.h"
 #include "planner/predict.h"
+#include "stats/line_fit.h"
 #include "stats/percentile.h"
-#include "stats/rank_correlation.h"
 #include "stats/summary.h"
 
 namespace amdahl {

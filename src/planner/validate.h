@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "amdahl/plan_validation.h"
+#include "amdahl/planner.h"
 
 namespace amdahl {
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "amdahl/error.h"
-#include "amdahl/units.h"
 #include "planner/predict.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "amdahl/calibration.h"
+#include "amdahl/planner.h"
 #include "planner/catalogue.h"
 
 namespace amdahl {

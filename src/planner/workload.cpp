@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/math_mode.h"
-#include "base/plan_rules.h"
-#include "base/shards.h"
+#include "plan/math_mode.h"
+#include "plan/plan_rules.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 namespace {
@@ -99,7 +99,7 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
 }
 
 // All steps' inputs in one product, then a product for each step, whose weights have one gradient of all steps
-// (ops/cpu_recurrent_ops.cpp). Element-wise kernels read and write gates and two states, forward and backward.
+// (ops/recurrent). Element-wise kernels read and write gates and two states, forward and backward.
 LayerWork stepwise_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
   constexpr double kPasses = 6;
   const double steps = real(input[0]), units = real(layer.units), tp = at.tp();
@@ -115,7 +115,7 @@ LayerWork stepwise_work(const Place& at, const LayerSpec& layer, const Shape& in
   return work;
 }
 
-// One kernel for the sequence each direction (ops/cuda_recurrent_ops.cpp), and products over all steps: gradients of
+// One kernel for the sequence each direction (ops/recurrent), and products over all steps: gradients of
 // both weights are one product with up to kMostInputs inputs, which the forward kernel multiplies itself. Four gates of
 // a unit are kept also of a GRU. Bytes: gates, states, an LSTM's cells, written and read, and gradients of the gates.
 LayerWork persistent_work(const Place& at, const LayerSpec& layer, const Shape& input, bool first) {
@@ -269,7 +269,7 @@ SoftwareProfile amdahl_profile() {
   return profile;
 }
 
-// Counted in model/transformer_block.cpp, model/sequence_layers.cpp and ops/cuda_gemm_ops.cpp, with e bytes of the type
+// Counted in model/transformer_block.cpp, model/sequence_layers.cpp and ops/gemm, with e bytes of the type
 // in which blocks compute; the residual stream and its gradient are f32.
 SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   SoftwareProfile profile = amdahl_profile();
@@ -300,7 +300,7 @@ SoftwareProfile amdahl_gpu_profile(std::string_view math) {
   profile.dense_kernels = 3, profile.dropout_kernels = 1, profile.weight_kernels = tensor_cores ? 3 : 2;
   if (!tensor_cores) return profile;
   profile.transposed_bytes = 8, profile.transposed_rows = 256;
-  profile.most_transposed_bytes = 32 << 20;  // half of the workspace: ops/cuda_gemm.cpp
+  profile.most_transposed_bytes = 32 << 20;  // half of the workspace: ops/gemm/cuda_gemm.cpp
   if (math != "fp16") profile.small_rows = static_cast<double>(kSmallRows);
   return profile;
 }

@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
-#include "base/pipeline_kinds.h"
+#include "plan/pipeline_kinds.h"
 
 namespace amdahl {
 

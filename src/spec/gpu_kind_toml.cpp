@@ -1,9 +1,9 @@
 // GPUs by data sheet as TOML, a format that allows comments.
-#include "spec/gpu_kind_toml.h"
+#include "spec/toml_files.h"
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 #include "spec/toml_document.h"
 

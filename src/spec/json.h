@@ -8,18 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/advice.h"
 #include "amdahl/comparison.h"
-#include "amdahl/cost.h"
 #include "amdahl/fabric.h"
 #include "amdahl/machine.h"
-#include "amdahl/model_spec.h"
-#include "amdahl/onesided.h"
-#include "amdahl/plans.h"
+#include "amdahl/plan.h"
+#include "amdahl/planner.h"
 #include "amdahl/record.h"
-#include "amdahl/scaling.h"
-#include "amdahl/sensor_comparison.h"
-#include "amdahl/sensor_files.h"
+#include "amdahl/report.h"
+#include "amdahl/sensor.h"
 #include "amdahl/summary.h"
 
 namespace amdahl {

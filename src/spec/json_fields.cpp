@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "spec/run_folder.h"
 
 namespace amdahl {

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/layer_kinds.h"
 #include "files/whole_file.h"
+#include "plan/layer_kinds.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 

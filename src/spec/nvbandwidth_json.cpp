@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "spec/peer_json.h"
 
 namespace amdahl {

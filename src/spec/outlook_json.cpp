@@ -1,5 +1,5 @@
 // The JSON output of `amdahl advise` for assumed devices; schema: docs/schema/outlook.schema.json.
-#include "amdahl/scaling.h"
+#include "amdahl/comparison.h"
 #include "spec/json.h"
 #include "spec/json_visitor.h"
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "amdahl/calibration.h"
 #include "amdahl/planner.h"
 
 namespace amdahl {

@@ -1,8 +1,8 @@
 // The JSON output of `amdahl plan --list`; schema: docs/schema/plans.schema.json.
 #include <nlohmann/json.hpp>
 
-#include "amdahl/plans.h"
-#include "base/cell_axes.h"
+#include "amdahl/planner.h"
+#include "plan/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 

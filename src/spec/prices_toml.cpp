@@ -1,11 +1,11 @@
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/whole_file.h"
 #include "spec/toml_document.h"
 

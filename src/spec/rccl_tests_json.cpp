@@ -7,7 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "spec/peer_json.h"
 
 namespace amdahl {

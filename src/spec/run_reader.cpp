@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "spec/json_fields.h"
 #include "spec/run_folder.h"
 

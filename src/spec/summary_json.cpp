@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/cell_axes.h"
+#include "plan/cell_axes.h"
 #include "spec/json.h"
 #include "spec/json_visitor.h"
 

@@ -1,8 +1,8 @@
 // Converts a study's summary.json to Records: of the runs only mean, standard deviation and number are known.
 #include <fmt/format.h>
 
-#include "base/cell_axes.h"
 #include "base/record_values.h"
+#include "plan/cell_axes.h"
 #include "spec/json.h"
 #include "spec/peer_json.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "spec/json_fields.h"
 
 namespace amdahl {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "amdahl/trace.h"
+#include "amdahl/record.h"
 
 namespace amdahl {
 

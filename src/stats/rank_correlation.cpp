@@ -1,4 +1,4 @@
-#include "stats/rank_correlation.h"
+#include "stats/line_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "topology/device_state.h"
+#include "topology/machine_probe.h"
 
 #include <sched.h>
 #include <sys/statvfs.h>

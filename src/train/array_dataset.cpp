@@ -1,4 +1,4 @@
-#include "train/array_dataset.h"
+#include "train/dataset.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -2,8 +2,8 @@
 // data parallelism.
 #include "train/assemble.h"
 
-#include "base/plan_rules.h"
 #include "parallel/tensor/dense.h"
+#include "plan/plan_rules.h"
 #include "train/device_memory.h"
 
 namespace amdahl {

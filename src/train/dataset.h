@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
+#include "amdahl/tensor.h"
 
 namespace amdahl {
 
@@ -67,5 +68,22 @@ void standardise(Dataset& dataset, const std::vector<int32_t>& fit_rows);
 
 /// A uniform permutation of 0 .. n-1 that depends only on seed and epoch.
 std::vector<int32_t> permutation(int64_t n, uint64_t seed, uint64_t epoch);
+
+/// Copies the arrays, which must be dense and in host memory. `features` [rows, width] f32; `labels` [rows, outputs]
+/// f32 for regression, or [rows] i32 or i64 class indices from 0; the largest index determines the number of classes.
+/// Error{usage} names the array and the defect, Error{non_finite} the row and column of a NaN or infinity.
+Dataset make_array_dataset(const ConstTensor& features, const ConstTensor& labels);
+
+/// `images`: [rows, height, width, channels], u8 (divided by 255) or f32 (as they are). `labels`: [rows] of i32, i64 or
+/// u8, class indices from 0; the largest determines the number of classes.
+///
+/// Error{usage}: a file that cannot be read. Error{data_corrupt}: files, shapes, types and labels of other kinds.
+/// Error{non_finite}: a NaN or infinity, with its row.
+Dataset load_images(const std::string& images, const std::string& labels);
+
+/// `rows` rows of the model's input shape. Features are those of make_study_dataset; tokens are uniform in the
+/// vocabulary; targets are standard normal (mse), the next token (token classifiers), or uniform classes. Row r depends
+/// on the seed and r, not on `rows`.
+Dataset make_model_data(const ModelSpec& model, int64_t rows, uint64_t seed);
 
 }  // namespace amdahl

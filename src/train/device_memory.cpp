@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
-#include "base/plan_rules.h"
-#include "base/zero_units.h"
+#include "amdahl/error.h"
 #include "comm/communicator.h"
 #include "parallel/plan_memory.h"
+#include "plan/plan_rules.h"
+#include "plan/zero_units.h"
 #include "train/optimizer.h"
 
 namespace amdahl {

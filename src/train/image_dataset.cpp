@@ -1,4 +1,4 @@
-#include "train/image_dataset.h"
+#include "train/dataset.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/model_data.h"
+#include "train/dataset.h"
 
 #include "base/philox.h"
 

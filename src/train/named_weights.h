@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "amdahl/tensor.h"
 
 namespace amdahl {

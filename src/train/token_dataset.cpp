@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/token_file.h"
 #include "files/whole_file.h"
 #include "train/windows.h"

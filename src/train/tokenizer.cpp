@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "files/text_encoding.h"
 #include "files/whole_file.h"
 

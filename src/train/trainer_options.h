@@ -3,9 +3,8 @@
 
 #include <string>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
-#include "ops/learning_rate.h"
+#include "ops/optimizer/learning_rate.h"
 
 namespace amdahl {
 

@@ -78,7 +78,7 @@ def check_page(root, files, page):
 
 
 def self_test(root, files):
-    text = "`src/base/plan.cpp`, `plan.cpp`, `cuda_*.cu`, `stats/compare`, `src/nowhere.cpp`, `nowhere.cpp`, `stats/nowhere`"
+    text = "`src/plan/plan.cpp`, `plan.cpp`, `cuda_*.cu`, `stats/compare`, `src/nowhere.cpp`, `nowhere.cpp`, `stats/nowhere`"
     wrong = [name for name in names_in(text) if not exists(root, files, name)]
     wrong += [name for name in modules_in(text) if not module_exists(root, name)]
     return wrong == ["src/nowhere.cpp", "nowhere.cpp", "stats/nowhere"] and anchors_of("## A `b/c_d`, e\n") == {"a-bc_d-e"}

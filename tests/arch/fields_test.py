@@ -1,4 +1,4 @@
-"""The library names no option of the command line: its texts refer to fields (include/amdahl/fields.h), which the
+"""The library names no option of the command line: its texts refer to fields (include/amdahl/error.h), which the
 program names. No string literal in src/ outside src/cli, nor in include/, has a word that begins with two hyphens.
 
 usage: fields_test.py SOURCE_DIR [BINARY_DIR]
@@ -27,7 +27,7 @@ def self_test():
            'f("docker run --resume");', 'f("--ipc=host, --ulimit");', 'f("a" "\n"\n  "(--steps)");')
     good = ('f("`steps` is 0");', "// --steps", 'f("a--b -- c");', "--left;", 'f("numactl --cpunodebind={0} --membind={0}");',
             'f("-t pairs");', 'f(x--, "y");')
-    names = ("include/amdahl/a.h", "src/lab/a.cpp", "src/ops/a.cu")
+    names = ("include/amdahl/a.h", "src/verbs/a.cpp", "src/ops/a.cu")
     wrong = [text for text in bad for name in names if len(check(name, text)) != 1]
     wrong += [text for text in good for name in names if check(name, text)]
     return wrong + [name for name in ("src/cli/a.cpp", "src/report/page/page.css", "tests/a.cpp") if check(name, bad[0])]

@@ -2,7 +2,7 @@
 
 usage: layers_test.py SOURCE_DIR [BINARY_DIR]
 
-Rules: folder may include folder, and within a layer that lists its folders likewise; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
+Rules: layer may include layer, and within a layer that lists its folders likewise; third-party headers only where listed; CUDA headers only in files named cuda_*, nccl_*,
 nvshmem_* or *.cu, *.cuh; at most one #if per 1,000 lines; no file above 400 lines; CMake link lists within layers.txt; SVG is written in *_drawing.cpp
 (docs/report.md).
 Before it judges the tree it plants one breach of each rule in a small copy and checks that it finds every one.
@@ -80,28 +80,34 @@ def sources(root):
                     yield os.path.relpath(os.path.join(directory, name), root)
 
 
-def folder_of(path):
+def layer_of(path, folders):
+    """"stats" of "stats/summary.h"; "sensor/ops" of "sensor/ops/merge.h", where docs/layers.txt has no line for sensor."""
+    first, _, rest = path.partition("/")
+    return first if first in folders or "/" not in rest else f"{first}/{rest.split('/')[0]}"
+
+
+def folder_of(path, folders):
     parts = path.split(os.sep)
-    return "public" if parts[0] == "include" else parts[1]
+    return "public" if parts[0] == "include" else layer_of("/".join(parts[1:]), folders)
 
 
 def inner_folder(path, folders):
     """"report/study" of "report/study/verdict.h" where docs/layers.txt lists folders of that layer, else None."""
     layer, inner = path.split("/")[0], os.path.dirname(path)
-    return inner if any(name.startswith(layer + "/") for name in folders) else None
+    return inner if layer in folders and any(name.startswith(layer + "/") for name in folders) else None
 
 
-def project_folder(root, header):
-    """Folder of an include path of the project, or None."""
+def project_folder(root, header, folders):
+    """Layer of an include path of the project, or None."""
     if header.startswith("amdahl/"):
         return "public"
-    return header.split("/")[0] if os.path.isdir(os.path.join(root, "src", header.split("/")[0])) else None
+    return layer_of(header, folders) if os.path.isdir(os.path.join(root, "src", header.split("/")[0])) else None
 
 
 def check_include(root, path, folder, quote, header, folders, headers):
     name = os.path.basename(path)
     if quote == '"':
-        below = project_folder(root, header) if "/" in header else None
+        below = project_folder(root, header, folders) if "/" in header else None
         if below is not None:
             where = os.path.join(root, "include" if below == "public" else "src", header)
             if not os.path.exists(where) and not os.path.exists(where + ".in"):  # .in: CMake writes it
@@ -139,8 +145,9 @@ def check_cmake(root, folders):
         text = re.sub(r"#.*", "", open(path, encoding="utf-8").read())
         for name, body in re.findall(r"amdahl_layer\(\s*(\w+)\s([^)]*)\)", text):
             match = re.search(r"\bLAYERS\b([^A-Z]*)", body)
+            targets = {layer.replace("/", "_"): layer for layer in folders}  # "sensor_ops": "sensor/ops"
             for below in (match[1].split() if match else []):
-                if below not in folders.get(name, ()):
+                if targets.get(below, below) not in folders.get(targets.get(name, name), ()):
                     problems.append(f"src/{folder}/CMakeLists.txt: {name} links layer {below}, which docs/layers.txt forbids")
     return problems
 
@@ -154,7 +161,7 @@ def check_tree(root):
     num_files = num_lines = 0
     conditions = []
     for path in sources(root):
-        folder = folder_of(path)
+        folder = folder_of(path, folders)
         if folder not in folders:
             problems.append(f"{path}: folder {folder} is not in docs/layers.txt")
         inner = inner_folder("/".join(path.split(os.sep)[1:]), folders)
@@ -192,6 +199,12 @@ def self_test(root):
         ("folder report/common may not include", "src/report/common/planted.h", '#include "report/page/planted.h"\n'),
         ("lists the folders of report", "src/report/planted.h", "int x;\n"),
         ("lists the folders of report", "src/report/planted/planted.h", "int x;\n"),
+        ("folder sensor/ops may not include", "src/sensor/ops/planted.cpp", '#include "sensor/report/planted.h"\n'),
+        ("folder sensor/ops may not include", "src/sensor/ops/voxels/planted.cpp", '#include "sensor/report/planted.h"\n'),
+        ("folder report may not include", "src/report/page/planted.cpp", '#include "sensor/report/planted.h"\n'),
+        ("not in docs/layers.txt", "src/sensor/planted/planted.cpp", "int x;\n"),
+        ("not in docs/layers.txt", "src/sensor/planted.cpp", "int x;\n"),
+        ("forbids", "src/sensor/ops/CMakeLists.txt", "amdahl_layer(sensor_ops SOURCES a.cpp LAYERS sensor_report)\n"),
         ("cycle", "docs/layers.txt", "public ->\nreport ->\nreport/a -> report/b\nreport/b -> report/a\n"),
         ("writes SVG outside", "src/report/page/planted.cpp", 'text += "<svg xmlns=...";\n'),
         ("does not exist", "src/base/planted.cpp", '#include "base/absent.h"\n'),
@@ -217,7 +230,9 @@ def self_test(root):
         "src/report/study/planted.h": '#include "report/page/planted.h"\n#include "base/planted.h"\n',
         "src/report/study/uses_planted.cpp": '#include "report/study/planted.h"\n',
         "src/report/page/planted_drawing.cpp": 'text += "<svg xmlns=...";\n',
-        "src/lab/planted.cpp": '#include "report/study/planted.h"\n',
+        "src/verbs/planted.cpp": '#include "report/study/planted.h"\n#include "sensor/report/planted.h"\n',
+        "src/sensor/report/planted.h": '#include "report/page/planted.h"\n',
+        "src/sensor/ops/CMakeLists.txt": "amdahl_layer(sensor_ops SOURCES a.cpp LAYERS base device)\n",
         "src/base/uses_made.cpp": '#include "base/made.h"\n',
         "src/ops/planted.h": '#include "base/planted.h"\n#include <fmt/format.h>\n',
         "src/ops/cuda_planted.cpp": "#include <cuda_runtime.h>\n#if defined(__CUDACC__)\n#endif\n#ifdef __CUDACC__\n#endif\n",

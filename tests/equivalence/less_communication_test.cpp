@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/compressed_blocks.h"
 #include "base/small_floats.h"
+#include "plan/compressed_blocks.h"
 #include "plan_job.h"
 #include "reference_mlp.h"
 

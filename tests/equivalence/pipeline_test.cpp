@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/stages.h"
 #include "parallel/pipeline/stage_runner.h"
+#include "plan/stages.h"
 #include "reference_mlp.h"
 #include "small_job.h"
 

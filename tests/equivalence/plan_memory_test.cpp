@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/plan_rules.h"
 #include "parallel/plan_memory.h"
+#include "plan/plan_rules.h"
 #include "plan_job.h"
 #include "sequence_models.h"
 

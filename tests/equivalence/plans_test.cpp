@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "base/plan_rules.h"
-#include "base/zero_units.h"
+#include "plan/plan_rules.h"
+#include "plan/zero_units.h"
 #include "plan_job.h"
 #include "random_plans.h"
 #include "reused_communicator.h"

@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "comm/world.h"
-#include "measure/sensor/check.h"
-#include "measure/sensor/part.h"
 #include "ops/ops.h"
-#include "sensor/sm_limited.h"
+#include "sensor/measure/check.h"
+#include "sensor/measure/part.h"
+#include "sensor/ops/sm_limited.h"
 
 namespace amdahl::test {
 namespace {

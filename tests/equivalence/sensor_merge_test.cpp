@@ -9,8 +9,8 @@
 #include <random>
 
 #include "comm/world.h"
-#include "sensor/merge.h"
-#include "sensor/shard.h"
+#include "sensor/ops/merge.h"
+#include "sensor/ops/shard.h"
 #include "waits.h"
 
 namespace amdahl::test {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/layer_kinds.h"
-#include "base/plan_rules.h"
 #include "parallel/pipeline/schedule.h"
+#include "plan/layer_kinds.h"
+#include "plan/plan_rules.h"
 #include "plan_job.h"
 #include "sequence_models.h"
 

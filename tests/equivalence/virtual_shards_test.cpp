@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "plan_job.h"
 #include "random_plans.h"
 #include "sequence_models.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "plan_job.h"
 #include "sequence_models.h"
 

@@ -12,18 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/npy.h"
-#include "files/ply.h"
 #include "files/safetensors.h"
 #include "files/token_file.h"
 #include "files/whole_file.h"
+#include "sensor/files/ply.h"
 #include "spec/doctor_file.h"
-#include "spec/gpu_kind_toml.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
-#include "spec/prices_toml.h"
 #include "spec/run_folder.h"
+#include "spec/toml_files.h"
 #include "spec/trace_json.h"
 #include "stored_zip.h"
 #include "train/checkpoint.h"

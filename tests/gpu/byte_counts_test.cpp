@@ -8,8 +8,8 @@
 #include <random>
 
 #include "gpu_support.h"
-#include "sensor/sensor_ops.h"
-#include "sensor/shard.h"
+#include "sensor/ops/sensor_ops.h"
+#include "sensor/ops/shard.h"
 
 namespace amdahl::test {
 namespace {

@@ -1,8 +1,8 @@
 // Compression on a GPU: messages' sums and what is left over have the bits of a CPU device.
 #include <cmath>
 
-#include "base/compressed_blocks.h"
 #include "gpu_support.h"
+#include "plan/compressed_blocks.h"
 #include "reference_mlp.h"
 #include "small_job.h"
 

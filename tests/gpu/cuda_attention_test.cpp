@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "device/cuda_device.h"
-#include "ops/cuda_attention.h"
+#include "ops/attention/cuda_attention.h"
 #include "typed_support.h"
 
 namespace amdahl {

@@ -8,7 +8,7 @@
 #include "measure/training/batch_pool.h"
 #include "measure/training/training_data.h"
 #include "sequence_models.h"
-#include "train/model_data.h"
+#include "train/dataset.h"
 
 namespace amdahl::test {
 namespace {

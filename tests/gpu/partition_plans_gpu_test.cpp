@@ -2,7 +2,7 @@
 // in float64, and steps replayed as a graph give the bits of eager ones, over every pipeline schedule.
 #include <fmt/format.h>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "plans_gpu.h"
 #include "sequence_models.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "plans_gpu.h"
 #include "random_plans.h"
 #include "sequence_models.h"

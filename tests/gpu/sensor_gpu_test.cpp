@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "sensor/cuda_kernels.h"
+#include "sensor/ops/cuda_kernels.h"
 #include "sensor_gpu.h"
 
 namespace amdahl::test {

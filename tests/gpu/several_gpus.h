@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "gpu_support.h"
-#include "sensor/sensor_ops.h"
+#include "sensor/ops/sensor_ops.h"
 
 namespace amdahl {
 

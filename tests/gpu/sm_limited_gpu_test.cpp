@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "gpu_support.h"
-#include "sensor/sensor_ops.h"
+#include "sensor/ops/sensor_ops.h"
 
 namespace amdahl {
 namespace {

@@ -7,10 +7,10 @@
 #include <limits>
 #include <random>
 
-#include "base/compressed_blocks.h"
 #include "base/small_floats.h"
 #include "comm/world.h"
 #include "ops/ops.h"
+#include "plan/compressed_blocks.h"
 
 namespace amdahl::test {
 namespace {

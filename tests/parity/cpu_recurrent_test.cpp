@@ -7,7 +7,7 @@
 #include "cpu_ops_fixture.h"
 #include "errors.h"
 #include "ops/cpu_ops.h"
-#include "ops/cpu_recurrent_kernels.h"
+#include "ops/recurrent/cpu_recurrent_kernels.h"
 #include "reference_recurrent.h"
 
 namespace amdahl::test {

@@ -1,6 +1,6 @@
 // All builds of the CPU kernels of sequence models: errors of exp, GELU and its gradient in units in the last place,
 // over their whole ranges, and agreement of the rest with float64.
-#include "ops/cpu_sequence_kernels.h"
+#include "ops/sequence/cpu_sequence_kernels.h"
 
 #include <gtest/gtest.h>
 

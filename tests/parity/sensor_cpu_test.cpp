@@ -2,7 +2,7 @@
 // too: as callers get them, and by the loops for every x86, which machines with AVX2 would leave untested.
 #include <gtest/gtest.h>
 
-#include "sensor/cpu_kernels.h"
+#include "sensor/ops/cpu_kernels.h"
 #include "sensor_runs.h"
 
 namespace amdahl::test {

@@ -1,14 +1,14 @@
-// All-reduces with normalisation (ops/peer_norm.h) on one rank, against the sum of the ranks' results on the host and
-// the backend's own normalisation. Every bit must agree.
+// All-reduces with normalisation (ops/sequence/peer_norm.h) on one rank, against the sum of the ranks' results on the
+// host and the backend's own normalisation. Every bit must agree.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "ops/matmul_ops.h"
+#include "ops/gemm/matmul_ops.h"
 #include "ops/ops.h"
-#include "ops/peer_norm.h"
+#include "ops/sequence/peer_norm.h"
 
 namespace amdahl::test {
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "amdahl/plan.h"
-#include "base/pipeline_kinds.h"
+#include "plan/pipeline_kinds.h"
 
 namespace amdahl::test {
 

@@ -1,5 +1,5 @@
 // Plain float64 references of convolutions, batch normalisation and average pooling, forward and backward, which every
-// backend must reproduce. Arrays are row-major with the shapes of src/ops/conv_ops.h; gradients are set.
+// backend must reproduce. Arrays are row-major with the shapes of src/ops/conv/conv_ops.h; gradients are set.
 #pragma once
 
 #include "reference_sequence.h"

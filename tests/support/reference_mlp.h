@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "model/parameter_layout.h"
 #include "train/trainer_options.h"
 

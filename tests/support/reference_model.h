@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "model/parameter_layout.h"
 #include "reference_sequence.h"
 

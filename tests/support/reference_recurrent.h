@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/recurrent_ops.h"
+#include "ops/recurrent/recurrent_ops.h"
 
 namespace amdahl::test {
 

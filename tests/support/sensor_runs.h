@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "sensor/sensor_ops.h"
+#include "sensor/ops/sensor_ops.h"
 #include "sensor_cases.h"
 
 namespace amdahl::test {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 #include "small_job.h"
 
 namespace amdahl::test {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "amdahl/trace.h"
+#include "amdahl/record.h"
 
 namespace amdahl::test {
 

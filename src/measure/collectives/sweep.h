@@ -4,7 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
+#include "amdahl/record.h"
+#include "amdahl/tensor.h"
 #include "comm/collective_data.h"
 #include "measure/fleet.h"
 #include "measure/sampling/call_queue.h"

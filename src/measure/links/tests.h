@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
+#include "amdahl/record.h"
 #include "measure/links/bench.h"
 
 namespace amdahl {

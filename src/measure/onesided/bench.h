@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 #include "measure/fleet.h"
 #include "measure/onesided/operations.h"
 #include "measure/sampling/call_queue.h"
@@ -40,5 +40,35 @@ std::vector<int64_t> one_sided_sizes(int64_t minimum, int64_t maximum);
 /// wrong (bytes).
 void run_onesided_cells(Fleet& fleet, const OneSidedSettings& settings, const std::function<void(const Record&)>& sink,
                         Observer& observer);
+
+/// For each shape and GEMM one Record of kind "onesided-gemm" per method. Axes: gemm ("all_gather_gemm": column
+/// parallel, "gemm_reduce_scatter": row parallel), transport (the communicator, "symmetric", "one-sided" for tiles that
+/// are copied, "one-sided direct" for tiles that the GEMM writes to their owner), m, n, k, tiles, type, devices, ranks.
+/// Series: time (us per call on the slowest rank, a mean over back-to-back calls per sample), rate (GFLOP/s over all
+/// ranks), wrong (rows of the result, each checked by an exact linear combination of its elements). Shapes that the
+/// number of ranks does not divide: Error{usage}.
+void run_onesided_gemms(Fleet& fleet, const OneSidedSettings& settings, const std::function<void(const Record&)>& sink,
+                        Observer& observer);
+
+/// Shapes that are measured when none is named.
+std::vector<GemmSizes> default_gemm_sizes(bool on_gpus);
+
+/// For each shape one Record of kind "onesided-norm" per method. Axes: transport (the communicator of an all-reduce
+/// that a normalisation follows, "symmetric", "one-sided": both in one kernel), rows, width, type (of what is added up;
+/// the residual stream is f32), launch ("graph" on GPUs, "eager" on CPUs), devices, ranks. Series: time (us per call on
+/// the slowest rank, a mean over back-to-back calls per sample), wrong (rows of the result). Error{usage} for widths
+/// that the one kernel does not take.
+void run_onesided_norms(Fleet& fleet, const OneSidedSettings& settings, const std::function<void(const Record&)>& sink,
+                        Observer& observer);
+
+/// The kernel sums the columns of a matrix of f32, kLocalityPasses times, on rank 0; the other ranks are idle. One
+/// Record of kind "onesided-locality" per size (0.25, 1, 16 and 64 MiB, as far as settings.sizes allows), placement
+/// ("local": memory of rank 0; "peer": of rank 1; "host": on GPUs pinned host memory, on CPUs a file mapped into
+/// memory) and method ("in place"; "copied first": once to rank 0's memory, included in the time). Series: time (us for
+/// all passes), bandwidth (GB/s: bytes of all passes per time), wrong (columns).
+void run_onesided_locality(Fleet& fleet, const OneSidedSettings& settings,
+                           const std::function<void(const Record&)>& sink, Observer& observer);
+
+inline constexpr int kLocalityPasses = 8;
 
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-#include "measure/onesided/gemm.h"
+#include "measure/onesided/bench.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "measure/onesided/locality.h"
+#include "measure/onesided/bench.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

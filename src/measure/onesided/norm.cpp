@@ -1,4 +1,4 @@
-#include "measure/onesided/norm.h"
+#include "measure/onesided/bench.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "measure/onesided/contest.h"
 #include "measure/sampling/rank_results.h"
-#include "ops/peer_norm.h"
+#include "ops/sequence/peer_norm.h"
 
 namespace amdahl {
 namespace {

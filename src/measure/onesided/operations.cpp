@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "amdahl/error.h"
-#include "amdahl/units.h"
 
 namespace amdahl {
 

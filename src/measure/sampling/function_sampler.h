@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-#include "amdahl/sampling.h"
+#include "amdahl/summary.h"
 
 namespace amdahl {
 

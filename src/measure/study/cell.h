@@ -87,4 +87,8 @@ class StudyCellRank {
 /// Every rank's run, on every rank.
 std::vector<RankRun> gather_runs(Communicator& communicator, const RankRun& mine, Deadline deadline);
 
+/// Sets the series of `record` from the measurements of every rank. `modelled`: bytes of one device.
+void fill_record(Record& record, const std::vector<RankRun>& ranks, const ModelSpec& model, const ParallelPlan& plan,
+                 int64_t modelled);
+
 }  // namespace amdahl

@@ -1,4 +1,4 @@
-#include "measure/study/run_record.h"
+#include "measure/study/cell.h"
 
 #include <algorithm>
 #include <initializer_list>

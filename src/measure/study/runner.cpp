@@ -7,13 +7,12 @@
 #include <memory>
 #include <utility>
 
-#include "base/cell_axes.h"
 #include "base/limited_devices.h"
 #include "measure/sampling/rank_sampler.h"
 #include "measure/study/cell.h"
 #include "measure/study/cell_memory.h"
-#include "measure/study/run_record.h"
 #include "measure/training/measured_shares.h"
+#include "plan/cell_axes.h"
 #include "stats/stopping.h"
 
 namespace amdahl {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/trace.h"
+#include "amdahl/machine.h"
+#include "amdahl/record.h"
 #include "measure/fleet.h"
 #include "train/dataset.h"
 #include "train/trainer_options.h"

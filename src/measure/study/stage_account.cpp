@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "base/plan_rules.h"
 #include "comm/device_mesh.h"
 #include "measure/sampling/rank_results.h"
 #include "parallel/pipeline/simulate.h"
+#include "plan/plan_rules.h"
 
 namespace amdahl {
 namespace {

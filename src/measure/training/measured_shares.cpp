@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/plan_rules.h"
 #include "measure/training/batch_pool.h"
+#include "plan/plan_rules.h"
 #include "stats/summary.h"
 
 namespace amdahl {

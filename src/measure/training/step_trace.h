@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/trace.h"
+#include "amdahl/record.h"
 #include "parallel/step_stamps.h"
 
 namespace amdahl {

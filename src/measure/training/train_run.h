@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/training.h"
 #include "measure/fleet.h"
 #include "train/checkpoint.h"
 #include "train/dataset.h"

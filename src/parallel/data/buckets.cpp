@@ -1,6 +1,6 @@
 #include "parallel/data/buckets.h"
 
-#include "base/zero_units.h"
+#include "plan/zero_units.h"
 
 namespace amdahl {
 

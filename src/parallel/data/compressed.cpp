@@ -13,8 +13,8 @@
 // All ranks compute their sums from the same messages in the same order, so that parameters stay equal bit by bit.
 #include <algorithm>
 
-#include "base/compressed_blocks.h"
 #include "parallel/data/ddp.h"
+#include "plan/compressed_blocks.h"
 
 namespace amdahl {
 namespace {

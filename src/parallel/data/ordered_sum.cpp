@@ -9,9 +9,9 @@
 // with those of the step before, are added likewise; the latter become their mean.
 #include <algorithm>
 
-#include "base/layer_kinds.h"
 #include "ops/loss_ops.h"
 #include "parallel/data/ddp.h"
+#include "plan/layer_kinds.h"
 
 namespace amdahl {
 namespace {

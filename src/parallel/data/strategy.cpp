@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
-#include "base/plan_rules.h"
+#include "amdahl/error.h"
+#include "plan/plan_rules.h"
 
 namespace amdahl {
 

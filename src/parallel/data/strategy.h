@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/shares.h"
 #include "comm/communicator.h"
 #include "model/model.h"
 #include "parallel/step_stamps.h"
+#include "plan/shares.h"
 
 namespace amdahl {
 

@@ -1,7 +1,7 @@
 // Schedules of pipeline parallelism: which forward and backward passes a rank computes, in which order, as plain data.
 //
 // A schedule holds no devices and no times: `simulate.h` computes how long it takes with given times and detects
-// deadlocks, and an executor runs `actions[rank]` in order. A kind is a row of the table in base/pipeline_kinds.cpp and
+// deadlocks, and an executor runs `actions[rank]` in order. A kind is a row of the table in plan/pipeline_kinds.cpp and
 // one in schedule.cpp with its function; the tests then cover it without further edits.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pipeline_kinds.h"
+#include "plan/pipeline_kinds.h"
 
 namespace amdahl {
 

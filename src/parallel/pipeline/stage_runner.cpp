@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/shares.h"
-#include "base/stages.h"
+#include "plan/shares.h"
+#include "plan/stages.h"
 
 namespace amdahl {
 namespace {

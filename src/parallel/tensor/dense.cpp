@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/shares.h"
 #include "model/dense_layer.h"
+#include "plan/shares.h"
 
 namespace amdahl {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <vector>
 
-#include "base/shards.h"
 #include "comm/communicator.h"
 #include "model/model.h"
+#include "plan/shards.h"
 
 namespace amdahl {
 

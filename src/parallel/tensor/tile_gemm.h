@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/matmul_ops.h"
+#include "ops/gemm/matmul_ops.h"
 #include "symmetric/symmetric_heap.h"
 
 namespace amdahl {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/words.h"
 #include "stats/compare.h"
 

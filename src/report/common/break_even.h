@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "amdahl/cost.h"
+#include "amdahl/report.h"
 #include "stats/moments.h"
 
 namespace amdahl {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "spec/run_folder.h"
 

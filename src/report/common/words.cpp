@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "stats/compare.h"
 
 namespace amdahl {

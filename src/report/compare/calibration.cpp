@@ -1,10 +1,10 @@
-#include "report/compare/calibration.h"
+#include "report/compare/compare.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/aligned_table.h"
 
 namespace amdahl {

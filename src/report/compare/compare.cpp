@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "report/common/process_spread.h"
 #include "report/common/record_checks.h"

@@ -7,6 +7,7 @@
 #include "amdahl/comparison.h"
 #include "amdahl/machine.h"
 #include "amdahl/record.h"
+#include "report/page/page.h"
 #include "stats/bootstrap.h"
 
 namespace amdahl {
@@ -44,5 +45,19 @@ std::vector<const CellComparison*> regressions(const RunComparison& comparison, 
 /// Whether there are any: what `fail_on_regression_percent` asks.
 bool regression(const RunComparison& comparison, double percent);
 bool regression(const RunsComparison& comparison, double percent);
+
+/// One row per cell, and the file that the spreads were written to.
+std::string calibration_text(const std::vector<ProcessSpread>& spreads, const std::string& machine_file);
+
+/// Compares cells like compare_runs: collectives by "time", links by "bandwidth" and by "latency"; `options.series` is
+/// not used. For these a record counts as one sample, its median, because the calls of one run do not predict the next
+/// run: two single runs give ratios without a verdict. Sensors are compared by "time" with every sample, matched on all
+/// axes: a sample is a measured block of calls (for another tool, its mean). Studies of another tool are compared by
+/// "throughput". Axes that one side lacks are ignored. Throws what compare_runs throws, and Error{usage} when the two
+/// have no cell in common.
+RunComparison compare_fabric(const std::vector<Record>& a, const std::vector<Record>& b, const CompareOptions& options);
+
+/// `json`: the JSON output of compare, embedded so that the page can be read back.
+Page compare_page(const RunsComparison& comparison, const std::string& json);
 
 }  // namespace amdahl

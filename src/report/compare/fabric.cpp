@@ -1,4 +1,4 @@
-#include "report/compare/fabric.h"
+#include "report/compare/compare.h"
 
 #include <fmt/format.h>
 

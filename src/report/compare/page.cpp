@@ -1,11 +1,11 @@
-#include "report/compare/page.h"
+#include "report/compare/compare.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 #include "chart/compare_chart.h"
 #include "report/compare/tables.h"
 #include "report/page/page_parts.h"

@@ -7,8 +7,6 @@
 #include <set>
 
 #include "amdahl/error.h"
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
 #include "report/common/words.h"
 
 namespace amdahl {

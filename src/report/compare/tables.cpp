@@ -6,8 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "chart/document.h"
 #include "stats/compare.h"
 #include "stats/percentile.h"

@@ -1,4 +1,4 @@
-#include "report/export/csv.h"
+#include "report/export/export.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "report/export/prometheus.h"
+#include "report/export/export.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <ctime>
 #include <map>
 
-#include "base/cell_axes.h"
+#include "plan/cell_axes.h"
 #include "report/common/account_text.h"
 #include "stats/summary.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "report/common/words.h"
 #include "report/fabric/arena_matches.h"

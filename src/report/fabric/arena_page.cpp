@@ -1,11 +1,11 @@
-#include "report/fabric/arena_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/heat_map.h"
@@ -13,7 +13,6 @@
 #include "report/fabric/arena.h"
 #include "report/fabric/arena_matches.h"
 #include "report/fabric/collectives.h"
-#include "report/fabric/collectives_page.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "report/common/words.h"
 

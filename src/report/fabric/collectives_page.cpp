@@ -1,4 +1,4 @@
-#include "report/fabric/collectives_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/line_chart.h"

@@ -1,4 +1,4 @@
-#include "report/fabric/doctor_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 
@@ -6,13 +6,11 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "report/common/words.h"
-#include "report/fabric/collectives_page.h"
 #include "report/fabric/link_figures.h"
-#include "report/fabric/links_page.h"
 #include "report/page/page_parts.h"
 #include "stats/summary.h"
 

@@ -1,4 +1,4 @@
-#include "report/fabric/links_drawing.h"
+#include "report/fabric/drawings.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/onesided.h"
+#include "amdahl/fabric.h"
 
 namespace amdahl {
 

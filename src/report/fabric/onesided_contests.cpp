@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "stats/percentile.h"
 

@@ -20,4 +20,9 @@ PageTable locality_table(const std::vector<Record>& records);
 /// "2 processes, CPU", and whether the ranks share a GPU.
 std::string onesided_title(const Record& record);
 
+/// Methods of an all-reduce with normalisation, per shape; empty without such records.
+PageTable norm_table(const std::vector<Record>& records);
+/// "One kernel beats ... in 5 of 9 shapes"; empty without such records.
+std::string norm_verdict(const std::vector<Record>& records);
+
 }  // namespace amdahl

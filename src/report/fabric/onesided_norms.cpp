@@ -1,4 +1,4 @@
-#include "report/fabric/onesided_norms.h"
+#include "report/fabric/onesided_contests.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "base/record_values.h"
-#include "report/fabric/onesided_contests.h"
 #include "stats/percentile.h"
 
 namespace amdahl {

@@ -1,15 +1,14 @@
-#include "report/fabric/onesided_page.h"
+#include "report/fabric/pages.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "report/fabric/onesided_choice.h"
 #include "report/fabric/onesided_contests.h"
-#include "report/fabric/onesided_norms.h"
 #include "report/page/page_parts.h"
 #include "stats/percentile.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/fabric/topology.h"
 
 namespace amdahl {

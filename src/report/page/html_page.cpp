@@ -4,7 +4,7 @@
 
 #include <cctype>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "chart/document.h"
 #include "report/common/words.h"
 #include "report/page/table_text.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "chart/document.h"
 #include "report/common/words.h"
 #include "report/page/table_text.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "report/common/words.h"
 #include "report/page/table_text.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 
 namespace amdahl {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/aligned_table.h"
 #include "report/page/table_text.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/break_even.h"
 #include "report/common/words.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/cost.h"
+#include "amdahl/report.h"
 #include "amdahl/summary.h"
 #include "chart/study_groups.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <deque>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/baseline.h"
 #include "report/common/words.h"
 #include "report/study/cells.h"

@@ -10,8 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/baseline.h"
 #include "report/common/words.h"
 #include "stats/compare.h"

@@ -15,4 +15,10 @@ std::vector<std::pair<std::string, std::string>> study_provenance(const StudySum
 /// How the study was measured and judged, one statement per entry.
 std::vector<std::string> study_method(const StudySummary& summary);
 
+/// A sentence per model, of its fastest cell: "gpt2: at most 12 samples/s are 12,288 tokens/s and 1.5 TFLOP/s ...".
+/// Empty for Records without these values.
+std::vector<std::string> model_rate_sentences(const StudySummary& summary);
+/// "9.6 MB (modelled 9.5 MB)"; "-" for a cell without a peak.
+std::string memory_peak_text(const StudyCell& cell);
+
 }  // namespace amdahl

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "amdahl/units.h"
-#include "base/plan_rules.h"
+#include "amdahl/error.h"
+#include "plan/plan_rules.h"
 #include "report/page/page_parts.h"
 
 namespace amdahl {

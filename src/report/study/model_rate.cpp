@@ -1,10 +1,10 @@
-#include "report/study/model_rate.h"
+#include "report/study/method.h"
 
 #include <fmt/format.h>
 
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/words.h"
 
 namespace amdahl {

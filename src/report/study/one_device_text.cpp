@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/fields.h"
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
-#include "report/study/model_rate.h"
+#include "report/study/method.h"
 #include "report/study/one_device.h"
 
 namespace amdahl {

@@ -6,13 +6,9 @@
 #include <map>
 #include <set>
 
-#include "amdahl/units.h"
-#include "chart/study_account.h"
+#include "amdahl/error.h"
+#include "chart/study_charts.h"
 #include "chart/study_groups.h"
-#include "chart/study_map.h"
-#include "chart/study_samples.h"
-#include "chart/study_scaling.h"
-#include "chart/study_throughput.h"
 #include "report/common/account_text.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"
@@ -21,7 +17,6 @@
 #include "report/study/findings.h"
 #include "report/study/method.h"
 #include "report/study/methods.h"
-#include "report/study/model_rate.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
 #include "report/study/summary.h"

@@ -1,10 +1,10 @@
-#include "report/study/scaling_outlook.h"
+#include "report/study/page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "report/common/aligned_table.h"
 #include "report/common/words.h"

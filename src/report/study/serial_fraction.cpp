@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "stats/serial_fraction.h"

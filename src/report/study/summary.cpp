@@ -8,10 +8,10 @@
 #include <numeric>
 #include <set>
 
-#include "amdahl/units.h"
-#include "base/cell_axes.h"
+#include "amdahl/error.h"
 #include "base/contention.h"
 #include "base/limited_devices.h"
+#include "plan/cell_axes.h"
 #include "report/common/process_spread.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"

@@ -1,4 +1,4 @@
-#include "report/study/trace_section.h"
+#include "report/study/page.h"
 
 #include <fmt/format.h>
 

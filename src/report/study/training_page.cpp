@@ -1,10 +1,10 @@
-#include "report/study/training_page.h"
+#include "report/study/page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/line_chart.h"

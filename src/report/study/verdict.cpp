@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 #include "base/number_text.h"
+#include "chart/study_charts.h"
 #include "chart/study_groups.h"
-#include "chart/study_throughput.h"
 #include "report/common/account_text.h"
 #include "report/common/break_even.h"
 #include "report/study/break_even.h"

@@ -1,6 +1,6 @@
 // Data sets from arrays of the caller: every value arrives, and every array that cannot be one is named with its
 // defect.
-#include "train/array_dataset.h"
+#include "train/dataset.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "files/bin_layout.h"
+#include "sensor/files/bin_cloud.h"
 #include "sensor_files.h"
 
 namespace amdahl {

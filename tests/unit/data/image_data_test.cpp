@@ -9,9 +9,9 @@
 #include <limits>
 #include <numeric>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "errors.h"
-#include "train/image_dataset.h"
+#include "train/dataset.h"
 
 namespace amdahl {
 namespace {

@@ -1,4 +1,4 @@
-#include "amdahl/model_spec.h"
+#include "amdahl/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

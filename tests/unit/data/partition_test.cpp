@@ -3,9 +3,9 @@
 
 #include <random>
 
-#include "base/shares.h"
 #include "model/parameter_layout.h"
 #include "parallel/data/buckets.h"
+#include "plan/shares.h"
 
 namespace amdahl {
 namespace {

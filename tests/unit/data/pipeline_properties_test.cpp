@@ -10,11 +10,11 @@
 #include <optional>
 #include <random>
 
-#include "base/shares.h"
-#include "base/stages.h"
 #include "errors.h"
 #include "parallel/data/buckets.h"
 #include "parallel/pipeline/simulate.h"
+#include "plan/shares.h"
+#include "plan/stages.h"
 
 namespace amdahl {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "amdahl/plan.h"
-#include "base/cell_axes.h"
+#include "plan/cell_axes.h"
 
 namespace amdahl {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <random>
 
-#include "base/plan_rules.h"
 #include "errors.h"
 #include "parallel/plan_memory.h"
+#include "plan/plan_rules.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {

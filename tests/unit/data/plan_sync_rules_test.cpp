@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/compressed_blocks.h"
-#include "base/plan_rules.h"
-#include "base/shares.h"
+#include "plan/compressed_blocks.h"
+#include "plan/plan_rules.h"
+#include "plan/shares.h"
 
 namespace amdahl {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <random>
 
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/sensor_files.h"
+#include "amdahl/sensor.h"
 #include "files/whole_file.h"
 
 namespace amdahl {

@@ -1,6 +1,6 @@
 // Splits of items over devices: whatever the counts and weights, ranges follow each other, cover everything and are as
 // near to their shares as whole items allow.
-#include "sensor/shard.h"
+#include "sensor/ops/shard.h"
 
 #include <gtest/gtest.h>
 

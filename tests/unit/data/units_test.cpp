@@ -1,5 +1,5 @@
 // Sizes, counts and their text forms: random values against independent readers of the same text, and what is refused.
-#include "amdahl/units.h"
+#include "amdahl/error.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

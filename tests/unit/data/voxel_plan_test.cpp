@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sensor/voxels/voxel_plan.h"
+#include "sensor/ops/voxels/voxel_plan.h"
 
 namespace amdahl {
 namespace {

@@ -1,4 +1,4 @@
-#include "sensor/voxels/voxel_quotient.h"
+#include "sensor/ops/voxels/voxel_quotient.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the CPU keeps beside a grid of values: of the voxels that have points, not of all.
-#include "sensor/voxel_values.h"
+#include "sensor/ops/voxel_values.h"
 
 #include <gtest/gtest.h>
 

@@ -6,11 +6,10 @@
 
 #include <map>
 
-#include "chart/study_account.h"
+#include "chart/study_charts.h"
 #include "chart/study_groups.h"
 #include "page_checks.h"
-#include "report/export/csv.h"
-#include "report/export/prometheus.h"
+#include "report/export/export.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
 #include "report/study/verdict.h"

@@ -9,12 +9,12 @@
 #include <set>
 
 #include "comm/world.h"
-#include "lab/transports.h"
 #include "ops/ops.h"
 #include "report/fabric/arena.h"
-#include "report/fabric/arena_page.h"
+#include "report/fabric/pages.h"
 #include "report/page/text_page.h"
 #include "spec/run_folder.h"
+#include "verbs/fabric/transports.h"
 
 namespace amdahl {
 namespace {

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/nvls.h"
-#include "lab/collectives_setup.h"
 #include "page_checks.h"
-#include "report/fabric/collectives_drawing.h"
-#include "report/fabric/collectives_page.h"
+#include "report/fabric/drawings.h"
+#include "report/fabric/pages.h"
+#include "verbs/fabric/collectives_setup.h"
 
 namespace amdahl {
 namespace {

@@ -1,19 +1,18 @@
-#include "report/cost/cost.h"
+#include "cost/cost.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "chart/cost_chart.h"
+#include "cost/tables.h"
 #include "report/common/break_even.h"
-#include "report/cost/page.h"
-#include "report/cost/tables.h"
 #include "report/study/break_even.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
 #include "spec/json.h"
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 #include "study_texts.h"
 
 namespace amdahl {

@@ -8,7 +8,7 @@
 
 #include "errors.h"
 #include "files/csv_reader.h"
-#include "report/export/csv.h"
+#include "report/export/export.h"
 
 namespace amdahl {
 namespace {

@@ -8,11 +8,9 @@
 #include "chart/line_chart.h"
 #include "measure/links/machine.h"
 #include "page_checks.h"
-#include "report/fabric/arena_page.h"
 #include "report/fabric/collectives.h"
-#include "report/fabric/collectives_page.h"
 #include "report/fabric/link_charts.h"
-#include "report/fabric/links_page.h"
+#include "report/fabric/pages.h"
 #include "report/page/text_page.h"
 
 namespace amdahl {

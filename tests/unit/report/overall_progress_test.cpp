@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/fabric.h"
 
 namespace amdahl {
 namespace {

@@ -1,4 +1,5 @@
-#include "lab/part_progress.h"
+#include "verbs/part_progress.h"
+#include "amdahl/study.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,9 @@
 
 #include <set>
 
-#include "base/plan_rules.h"
+#include "plan/plan_rules.h"
 #include "planner/advise.h"
 #include "planner/predict.h"
-#include "planner/thresholds.h"
 #include "planner/what_if.h"
 #include "report/plan/text.h"
 #include "spec/calibration_json.h"

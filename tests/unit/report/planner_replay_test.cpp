@@ -10,14 +10,14 @@
 #include <sstream>
 
 #include "amdahl/error.h"
-#include "amdahl/plans.h"
-#include "lab/planner_steps.h"
+#include "amdahl/planner.h"
 #include "parallel/data/strategy.h"
 #include "planner/left_out.h"
 #include "planner/priors.h"
 #include "planner/probes.h"
 #include "planner/terms.h"
 #include "stats/percentile.h"
+#include "verbs/planner/planner_steps.h"
 
 namespace amdahl {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "base/shards.h"
 #include "parallel/pipeline/simulate.h"
+#include "plan/shards.h"
 #include "planner/predict.h"
 #include "planner/validate.h"
 

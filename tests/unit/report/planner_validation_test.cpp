@@ -8,7 +8,7 @@
 #include "amdahl/planner.h"
 #include "planner/validate.h"
 #include "stats/least_squares.h"
-#include "stats/rank_correlation.h"
+#include "stats/line_fit.h"
 
 namespace amdahl {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "report/sensor/cost.h"
-#include "spec/prices_toml.h"
+#include "sensor/report/cost.h"
+#include "spec/toml_files.h"
 #include "stats/bootstrap.h"
 
 namespace amdahl {

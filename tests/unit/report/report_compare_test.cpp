@@ -1,5 +1,4 @@
 #include "report/compare/compare.h"
-#include "report/compare/page.h"
 
 #include <gtest/gtest.h>
 

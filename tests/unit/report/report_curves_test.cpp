@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report/common/words.h"
-#include "report/fabric/collectives_drawing.h"
+#include "report/fabric/drawings.h"
 #include "report/fabric/size_drawing.h"
 
 namespace amdahl {

@@ -8,12 +8,7 @@
 
 #include "chart/document.h"
 #include "chart/spec_text.h"
-#include "chart/study_account.h"
-#include "chart/study_map.h"
-#include "chart/study_samples.h"
-#include "chart/study_scaling.h"
-#include "chart/study_throughput.h"
-#include "lab/report_pages.h"
+#include "chart/study_charts.h"
 #include "page_checks.h"
 #include "report/page/html_page.h"
 #include "report/page/markdown_page.h"
@@ -21,6 +16,7 @@
 #include "report/study/summary.h"
 #include "report/study/verdict.h"
 #include "report_records.h"
+#include "verbs/report/report_pages.h"
 
 namespace amdahl {
 namespace {

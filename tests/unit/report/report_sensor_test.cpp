@@ -1,5 +1,5 @@
 // Tables of the sensor benchmark: what is a gain and against what, and what is said of errors.
-#include "report/sensor/page.h"
+#include "sensor/report/page.h"
 
 #include <gtest/gtest.h>
 

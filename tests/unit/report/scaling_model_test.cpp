@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/study/scaling_outlook.h"
+#include "report/study/page.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 

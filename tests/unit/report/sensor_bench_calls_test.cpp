@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 namespace {

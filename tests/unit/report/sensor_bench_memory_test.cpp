@@ -1,8 +1,7 @@
 // The sensor benchmark on data that are in memory already.
 #include <gtest/gtest.h>
 
-#include "amdahl/amdahl.h"
-#include "amdahl/sensor_bench.h"
+#include "amdahl/sensor.h"
 
 namespace amdahl {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/sensor/compare.h"
+#include "sensor/report/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -6,14 +6,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "report/compare/fabric.h"
-#include "report/compare/page.h"
+#include "report/compare/compare.h"
 #include "report/page/markdown_page.h"
 #include "report/page/text_page.h"
-#include "report/sensor/cost.h"
+#include "sensor/report/cost.h"
 #include "sensor_records.h"
 #include "spec/json.h"
-#include "spec/prices_toml.h"
+#include "spec/toml_files.h"
 
 namespace amdahl {
 namespace {

@@ -1,11 +1,11 @@
 // The cells of a study: what one device measures besides, and what happens to a mode that needs several.
-#include "lab/study_grid.h"
+#include "verbs/training/study_grid.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "lab/backends.h"
+#include "setup/backends.h"
 
 namespace amdahl {
 namespace {

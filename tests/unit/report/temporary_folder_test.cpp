@@ -1,5 +1,5 @@
 // Folders for a while: each is its process's, and those of killed processes are removed by the next.
-#include "lab/temporary_folder.h"
+#include "setup/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // Placement of tasks and shares of items over heterogeneous devices.
-#include "sensor/balance.h"
+#include "sensor/ops/balance.h"
 #include "device/partition.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 
 #include "amdahl/error.h"
 #include "device/device.h"
-#include "measure/sensor/placement.h"
-#include "sensor/shard.h"
-#include "sensor/sm_limited.h"
+#include "sensor/measure/placement.h"
+#include "sensor/ops/shard.h"
+#include "sensor/ops/sm_limited.h"
 
 namespace amdahl::test {
 namespace {

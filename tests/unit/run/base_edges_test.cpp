@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
-#include "amdahl/fields.h"
-#include "amdahl/model_spec.h"
+#include "amdahl/error.h"
+#include "amdahl/plan.h"
 #include "amdahl/tensor.h"
 #include "base/deadline.h"
 #include "base/limited_devices.h"

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "base/math_mode.h"
-#include "base/plan_rules.h"
 #include "errors.h"
 #include "measure/study/cell_memory.h"
 #include "ops/cpu_scratch.h"
 #include "parallel/plan_memory.h"
+#include "plan/math_mode.h"
+#include "plan/plan_rules.h"
 #include "small_job.h"
 
 namespace amdahl::test {

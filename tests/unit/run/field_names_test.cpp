@@ -1,7 +1,7 @@
 // Texts that refer to fields of the configuration: what a namer makes of them, and what stays.
 #include <gtest/gtest.h>
 
-#include "amdahl/fields.h"
+#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {

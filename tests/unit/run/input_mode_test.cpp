@@ -9,7 +9,7 @@
 #include "measure/training/training_data.h"
 #include "sequence_models.h"
 #include "small_job.h"
-#include "train/model_data.h"
+#include "train/dataset.h"
 
 namespace amdahl::test {
 namespace {

@@ -1,7 +1,7 @@
 // Values of NCCL's variables, named profiles, and what NCCL's own lines say of its choices.
 #include <gtest/gtest.h>
 
-#include "amdahl/amdahl.h"
+#include "amdahl/machine.h"
 #include "comm/nccl_settings.h"
 #include "comm/nccl_tuning.h"
 

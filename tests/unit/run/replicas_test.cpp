@@ -8,10 +8,10 @@
 
 #include "device/cpu_stream.h"
 #include "forwarding_communicator.h"
-#include "lab/backends.h"
 #include "measure/local_fleet.h"
 #include "measure/study/runner.h"
 #include "measure/training/train_run.h"
+#include "setup/backends.h"
 #include "small_job.h"
 
 namespace amdahl {

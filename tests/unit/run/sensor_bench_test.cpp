@@ -7,9 +7,9 @@
 #include <set>
 
 #include "comm/world.h"
-#include "measure/sensor/check.h"
-#include "measure/sensor/data.h"
-#include "measure/sensor/workload.h"
+#include "sensor/measure/check.h"
+#include "sensor/measure/data.h"
+#include "sensor/measure/workload.h"
 #include "waits.h"
 
 namespace amdahl {

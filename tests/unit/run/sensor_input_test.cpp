@@ -1,5 +1,5 @@
 // Jobs of the sensor benchmark whose items come from files.
-#include "measure/sensor/input.h"
+#include "sensor/measure/input.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 
 #include "base/small_floats.h"
-#include "measure/sensor/check.h"
-#include "sensor/sensor_ops.h"
-#include "sensor/shard.h"
+#include "sensor/measure/check.h"
+#include "sensor/ops/sensor_ops.h"
+#include "sensor/ops/shard.h"
 #include "special_floats.h"
 
 namespace amdahl {

@@ -1,4 +1,5 @@
 #include "measure/study/step_account.h"
+#include "amdahl/summary.h"
 
 #include <gtest/gtest.h>
 

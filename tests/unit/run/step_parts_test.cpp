@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "accounted_cell.h"
-#include "base/plan_rules.h"
 #include "measure/study/step_account.h"
+#include "plan/plan_rules.h"
 #include "plan_job.h"
 
 namespace amdahl::test {

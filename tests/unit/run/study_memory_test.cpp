@@ -4,9 +4,9 @@
 #include <map>
 
 #include "device/cpu_device.h"
-#include "lab/backends.h"
 #include "measure/local_fleet.h"
 #include "measure/study/cell_memory.h"
+#include "setup/backends.h"
 #include "small_job.h"
 
 namespace amdahl {

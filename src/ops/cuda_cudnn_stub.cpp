@@ -1,8 +1,0 @@
-// Built without the headers of cuDNN or of its C++ interface: attention runs on own kernels only.
-#include "ops/cuda_cudnn.h"
-
-namespace amdahl {
-
-std::unique_ptr<CudnnAttention> CudnnAttention::open(int) { return nullptr; }
-
-}  // namespace amdahl

@@ -1,0 +1,327 @@
+#include "plan/layer_kinds.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace amdahl {
+namespace {
+
+constexpr double kNormal = 0.02;  // standard deviation of the initial weights of transformers, as GPT-2's
+constexpr int64_t kVocabularyTile = 128;
+
+std::string needs(const LayerSpec& layer, const Shape& input, size_t dimensions, const char* shape) {
+  if (input.size() != dimensions) return fmt::format("its input is {}, not {}", shape_text(input), shape);
+  return layer.units < 1 ? fmt::format("it has {} units", layer.units) : "";
+}
+std::string no_problem(const LayerSpec& layer, const Shape& input) {
+  (void)layer;
+  return input.empty() ? "its input has no dimension" : "";
+}
+double as_double(int64_t value) { return static_cast<double>(value); }
+double gemm_flops(int64_t rows, int64_t in, int64_t out) {
+  return 2 * as_double(rows) * as_double(in) * as_double(out);
+}
+double no_flops(const LayerSpec&, const Shape&) { return 0; }
+std::vector<ParameterSpec> no_parameters(const LayerSpec&, const Shape&) { return {}; }
+Shape same_shape(const LayerSpec&, const Shape& input) { return input; }
+
+ParameterSpec normal(std::string name, Shape shape, double scale = kNormal) {
+  return {std::move(name), std::move(shape), Initial::normal, scale};
+}
+ParameterSpec zeros(std::string name, Shape shape) { return {std::move(name), std::move(shape), Initial::zero}; }
+ParameterSpec ones(std::string name, Shape shape) { return {std::move(name), std::move(shape), Initial::one}; }
+
+// Dense.
+Shape dense_output(const LayerSpec& layer, const Shape&) { return {layer.units}; }
+std::vector<ParameterSpec> dense_parameters(const LayerSpec& layer, const Shape& input) {
+  std::vector<ParameterSpec> all{{"weight", {layer.units, count_of(input)}, Initial::he_normal}};
+  if (layer.bias) all.push_back(zeros("bias", {layer.units}));
+  return all;
+}
+double dense_flops(const LayerSpec& layer, const Shape& input) { return gemm_flops(1, count_of(input), layer.units); }
+
+// Embedding and projection of a sequence.
+int64_t position_steps(const LayerSpec& layer, const Shape& input) {
+  return layer.max_steps > 0 ? layer.max_steps : input[0];
+}
+std::string positions_problem(const LayerSpec& layer, const Shape& input) {
+  if (layer.positions && layer.max_steps > 0 && layer.max_steps < input[0])
+    return fmt::format("its input has {} steps, and it has positions for {}", input[0], layer.max_steps);
+  return "";
+}
+std::string embedding_problem(const LayerSpec& layer, const Shape& input) {
+  if (std::string text = needs(layer, input, 1, "[steps] of tokens"); !text.empty()) return text;
+  if (layer.vocabulary < 2) return fmt::format("its vocabulary is {}", layer.vocabulary);
+  return positions_problem(layer, input);
+}
+Shape embedding_output(const LayerSpec& layer, const Shape& input) { return {input[0], layer.units}; }
+std::vector<ParameterSpec> embedding_parameters(const LayerSpec& layer, const Shape& input) {
+  std::vector<ParameterSpec> all{normal("weight", {layer.vocabulary, layer.units})};
+  all[0].padded_rows = padded_vocabulary(layer.vocabulary);
+  if (layer.positions) all.push_back(normal("positions", {position_steps(layer, input), layer.units}));
+  if (layer.token_types > 0) all.push_back(normal("token_types", {layer.token_types, layer.units}));
+  return all;
+}
+std::string projection_problem(const LayerSpec& layer, const Shape& input) {
+  if (std::string text = needs(layer, input, 2, "[steps, features]"); !text.empty()) return text;
+  return positions_problem(layer, input);
+}
+std::vector<ParameterSpec> projection_parameters(const LayerSpec& layer, const Shape& input) {
+  std::vector<ParameterSpec> all{normal("weight", {layer.units, input[1]}, 1 / std::sqrt(as_double(input[1]))),
+                                 zeros("bias", {layer.units})};
+  if (layer.positions) all.push_back(normal("positions", {position_steps(layer, input), layer.units}));
+  return all;
+}
+double projection_flops(const LayerSpec& layer, const Shape& input) {
+  return gemm_flops(input[0], input[1], layer.units);
+}
+
+// Transformer block: two normalisations, attention, two dense layers of 4 x units and GELU between them.
+std::string block_problem(const LayerSpec& layer, const Shape& input) {
+  if (std::string text = needs(layer, input, 2, "[steps, units]"); !text.empty()) return text;
+  if (input[1] != layer.units)
+    return fmt::format("its input has {} features, and it has {} units", input[1], layer.units);
+  if (layer.heads < 1 || layer.units % layer.heads != 0)
+    return fmt::format("its {} units cannot be divided among {} heads", layer.units, layer.heads);
+  return "";
+}
+std::vector<ParameterSpec> block_parameters(const LayerSpec& layer, const Shape&) {
+  const int64_t d = layer.units;
+  return {ones("norm1.weight", {d}),
+          zeros("norm1.bias", {d}),
+          normal("attention.qkv.weight", {3 * d, d}),
+          zeros("attention.qkv.bias", {3 * d}),
+          normal("attention.out.weight", {d, d}),
+          zeros("attention.out.bias", {d}),
+          ones("norm2.weight", {d}),
+          zeros("norm2.bias", {d}),
+          normal("mlp.up.weight", {4 * d, d}),
+          zeros("mlp.up.bias", {4 * d}),
+          normal("mlp.down.weight", {d, 4 * d}),
+          zeros("mlp.down.bias", {d})};
+}
+double block_flops(const LayerSpec& layer, const Shape& input) {
+  const int64_t steps = input[0], d = layer.units;
+  // Scores and weighted values: half of the pairs under a causal mask are not needed but counted, as is customary.
+  return gemm_flops(steps, d, 12 * d) + 2 * gemm_flops(steps, steps, d);
+}
+std::string norm_problem(const LayerSpec&, const Shape& input) {
+  return input.size() == 2 ? "" : fmt::format("its input is {}, not [steps, units]", shape_text(input));
+}
+std::vector<ParameterSpec> norm_parameters(const LayerSpec&, const Shape& input) {
+  return {ones("weight", {input[1]}), zeros("bias", {input[1]})};
+}
+Shape pool_output(const LayerSpec&, const Shape& input) { return {input[1]}; }
+
+// LSTM and GRU, in PyTorch's definition with two biases.
+int64_t gates_of(const LayerSpec& layer) { return layer.kind == LayerKind::lstm ? 4 : 3; }
+std::string recurrent_problem(const LayerSpec& layer, const Shape& input) {
+  return needs(layer, input, 2, "[steps, features]");
+}
+Shape recurrent_output(const LayerSpec& layer, const Shape& input) {
+  return layer.last_step_only ? Shape{layer.units} : Shape{input[0], layer.units};
+}
+std::vector<ParameterSpec> recurrent_parameters(const LayerSpec& layer, const Shape& input) {
+  const int64_t rows = gates_of(layer) * layer.units;
+  const double bound = 1 / std::sqrt(as_double(layer.units));
+  const auto drawn = [&](const char* name, Shape shape) {
+    return ParameterSpec{name, std::move(shape), Initial::uniform, bound};
+  };
+  return {drawn("weight_input", {rows, input[1]}), drawn("weight_hidden", {rows, layer.units}),
+          drawn("bias_input", {rows}), drawn("bias_hidden", {rows})};
+}
+double recurrent_flops(const LayerSpec& layer, const Shape& input) {
+  return gemm_flops(input[0], input[1] + layer.units, gates_of(layer) * layer.units);
+}
+
+// Images.
+int64_t strided(int64_t extent, int64_t stride) { return (extent - 1) / stride + 1; }
+std::string conv_problem(const LayerSpec& layer, const Shape& input) {
+  if (std::string text = needs(layer, input, 3, "[height, width, channels]"); !text.empty()) return text;
+  if (layer.kernel < 1 || layer.kernel % 2 == 0) return fmt::format("its kernel is {}, not odd", layer.kernel);
+  return layer.stride < 1 ? fmt::format("its stride is {}", layer.stride) : "";
+}
+Shape conv_output(const LayerSpec& layer, const Shape& input) {
+  return {strided(input[0], layer.stride), strided(input[1], layer.stride), layer.units};
+}
+int64_t pixels_of(const Shape& shape) { return shape[0] * shape[1]; }
+ParameterSpec filter(std::string name, int64_t out, int64_t kernel, int64_t in) {
+  const double fan_out = as_double(kernel * kernel * out);
+  return normal(std::move(name), {out, kernel, kernel, in}, std::sqrt(2 / fan_out));
+}
+std::vector<ParameterSpec> conv_parameters(const LayerSpec& layer, const Shape& input) {
+  return {filter("conv.weight", layer.units, layer.kernel, input[2]), ones("norm.weight", {layer.units}),
+          zeros("norm.bias", {layer.units})};
+}
+double conv_flops(const LayerSpec& layer, const Shape& input) {
+  return gemm_flops(pixels_of(conv_output(layer, input)), layer.kernel * layer.kernel * input[2], layer.units);
+}
+std::vector<ParameterSpec> residual_parameters(const LayerSpec& layer, const Shape& input) {
+  const int64_t c = layer.units;
+  std::vector<ParameterSpec> all{
+      filter("conv1.weight", c, 3, input[2]), ones("norm1.weight", {c}), zeros("norm1.bias", {c}),
+      filter("conv2.weight", c, 3, c),        ones("norm2.weight", {c}), zeros("norm2.bias", {c})};
+  if (has_shortcut(layer, input)) {
+    all.push_back(filter("shortcut.weight", c, 1, input[2]));
+    all.push_back(ones("shortcut_norm.weight", {c}));
+    all.push_back(zeros("shortcut_norm.bias", {c}));
+  }
+  return all;
+}
+double residual_flops(const LayerSpec& layer, const Shape& input) {
+  const int64_t pixels = pixels_of(conv_output(layer, input)), c = layer.units;
+  return gemm_flops(pixels, 9 * input[2], c) + gemm_flops(pixels, 9 * c, c) +
+         (has_shortcut(layer, input) ? gemm_flops(pixels, input[2], c) : 0);
+}
+std::string image_problem(const LayerSpec&, const Shape& input) {
+  return input.size() == 3 ? "" : fmt::format("its input is {}, not [height, width, channels]", shape_text(input));
+}
+Shape channels_output(const LayerSpec&, const Shape& input) { return {input[2]}; }
+
+// Classifier of tokens.
+std::string head_problem(const LayerSpec& layer, const Shape& input) {
+  if (input.size() != 2) return fmt::format("its input is {}, not [steps, units]", shape_text(input));
+  return layer.vocabulary < 2 ? fmt::format("its vocabulary is {}", layer.vocabulary) : "";
+}
+Shape head_output(const LayerSpec& layer, const Shape& input) { return {input[0], layer.vocabulary}; }
+std::vector<ParameterSpec> head_parameters(const LayerSpec& layer, const Shape& input) {
+  if (layer.tied) return {};
+  ParameterSpec weight = normal("weight", {layer.vocabulary, input[1]});
+  weight.padded_rows = padded_vocabulary(layer.vocabulary);
+  return {weight};
+}
+double head_flops(const LayerSpec& layer, const Shape& input) {
+  return gemm_flops(input[0], input[1], padded_vocabulary(layer.vocabulary));
+}
+
+constexpr LayerField required(std::string_view name, int64_t LayerSpec::*member, int64_t least = 1) {
+  return {name, member, nullptr, true, least};
+}
+constexpr LayerField integer(std::string_view name, int64_t LayerSpec::*member, int64_t least = 0) {
+  return {name, member, nullptr, false, least};
+}
+constexpr LayerField boolean(std::string_view name, bool LayerSpec::*member) { return {name, nullptr, member}; }
+
+}  // namespace
+
+int64_t count_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+int64_t padded_vocabulary(int64_t vocabulary) {
+  return (vocabulary + kVocabularyTile - 1) / kVocabularyTile * kVocabularyTile;
+}
+
+const std::vector<LayerKindRow>& layer_kinds() {
+  using L = LayerSpec;
+  static const std::vector<LayerKindRow> rows{
+      {LayerKind::dense,
+       "dense",
+       "fully connected",
+       {required("units", &L::units), boolean("bias", &L::bias)},
+       no_problem,
+       dense_output,
+       dense_parameters,
+       dense_flops},
+      {LayerKind::embedding,
+       "embedding",
+       "table of token vectors, and learned positions",
+       {required("units", &L::units), required("vocabulary", &L::vocabulary, 2), boolean("positions", &L::positions),
+        integer("max_steps", &L::max_steps), integer("token_types", &L::token_types)},
+       embedding_problem,
+       embedding_output,
+       embedding_parameters,
+       no_flops},
+      {LayerKind::projection,
+       "projection",
+       "dense layer of every step, and learned positions",
+       {required("units", &L::units), boolean("positions", &L::positions), integer("max_steps", &L::max_steps)},
+       projection_problem,
+       embedding_output,
+       projection_parameters,
+       projection_flops},
+      {LayerKind::transformer_block,
+       "transformer_block",
+       "attention and two dense layers with GELU",
+       {required("units", &L::units), required("heads", &L::heads), boolean("causal", &L::causal),
+        boolean("post_norm", &L::post_norm)},
+       block_problem,
+       same_shape,
+       block_parameters,
+       block_flops},
+      {LayerKind::layer_norm,
+       "layer_norm",
+       "normalisation of every step",
+       {},
+       norm_problem,
+       same_shape,
+       norm_parameters,
+       no_flops},
+      {LayerKind::pool,
+       "pool",
+       "mean over the steps, or one of them",
+       {},
+       norm_problem,
+       pool_output,
+       no_parameters,
+       no_flops},
+      {LayerKind::lstm,
+       "lstm",
+       "long short-term memory",
+       {required("units", &L::units), boolean("last_step_only", &L::last_step_only)},
+       recurrent_problem,
+       recurrent_output,
+       recurrent_parameters,
+       recurrent_flops},
+      {LayerKind::gru,
+       "gru",
+       "gated recurrent unit",
+       {required("units", &L::units), boolean("last_step_only", &L::last_step_only)},
+       recurrent_problem,
+       recurrent_output,
+       recurrent_parameters,
+       recurrent_flops},
+      {LayerKind::conv,
+       "conv",
+       "convolution, batch normalisation, ReLU",
+       {required("units", &L::units), integer("kernel", &L::kernel, 1), integer("stride", &L::stride, 1)},
+       conv_problem,
+       conv_output,
+       conv_parameters,
+       conv_flops},
+      {LayerKind::residual_block,
+       "residual_block",
+       "two convolutions and a shortcut",
+       {required("units", &L::units), integer("stride", &L::stride, 1)},
+       conv_problem,
+       conv_output,
+       residual_parameters,
+       residual_flops},
+      {LayerKind::average_pool,
+       "average_pool",
+       "mean over the pixels",
+       {},
+       image_problem,
+       channels_output,
+       no_parameters,
+       no_flops},
+      {LayerKind::token_head,
+       "token_head",
+       "logits of every step",
+       {required("vocabulary", &L::vocabulary, 2), boolean("tied", &L::tied)},
+       head_problem,
+       head_output,
+       head_parameters,
+       head_flops},
+  };
+  return rows;
+}
+
+const LayerKindRow& row_of(LayerKind kind) { return layer_kinds()[static_cast<size_t>(kind)]; }
+
+}  // namespace amdahl

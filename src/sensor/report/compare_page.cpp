@@ -1,0 +1,194 @@
+// The page of a comparison of sensor runs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "amdahl/error.h"
+#include "base/limited_devices.h"
+#include "chart/document.h"
+#include "report/common/words.h"
+#include "report/page/page_parts.h"
+#include "sensor/report/compare.h"
+#include "sensor/report/results.h"
+
+namespace amdahl {
+namespace {
+
+constexpr const char* kAbsent = "-";
+
+struct AxisWords {
+  const char* axis;
+  const char* pattern;  // format of its value; empty: omitted, because the table or the title has it
+};
+
+constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} scaling"},
+                                    {"policy", "policy {}"}, {"merge", "merge {}"},
+                                    {"path", "path {}"},     {"devices", ""},
+                                    {"items", ""},           {"batch", ""},
+                                    {"points", ""},          {"input", ""},
+                                    {"points_nan", ""},      {"points_outside", ""}};
+
+std::string devices_text(const SensorRow& row) {
+  if (row.devices.empty()) return fmt::format("{} devices", axis_text(row.axes.at("devices")));
+  return counted_devices(row.devices);
+}
+
+/// "data, strong scaling, merge peer, path direct": how the work was divided.
+std::string sharing_text(const SensorRow& row) {
+  std::vector<std::string> parts;
+  std::set<std::string> said(std::begin(kWorkloadAxes), std::end(kWorkloadAxes));
+  for (const AxisWords& words : kAxisWords) {
+    said.insert(words.axis);
+    const auto found = row.axes.find(words.axis);
+    if (found == row.axes.end() || *words.pattern == '\0') continue;
+    if (const std::string value = axis_text(found->second); value != "none" && value != "direct")
+      parts.push_back(fmt::format(fmt::runtime(words.pattern), value));
+  }
+  for (const auto& [name, value] : row.axes)
+    if (!said.contains(name)) parts.push_back(fmt::format("{} {}", name, axis_text(value)));
+  if (row.origin == Origin::emulated) parts.emplace_back("emulated");
+  if (row.origin == Origin::modelled) parts.emplace_back("modelled");
+  return printable(fmt::format("{}", fmt::join(parts, ", ")), 160);
+}
+
+std::string label(const SensorRow& row) { return fmt::format("{}, {}", devices_text(row), sharing_text(row)); }
+
+/// Four digits with an SI prefix from a million on: "1.247G", "144.6M". Hourly work has many digits.
+std::string compact(double value) {
+  static constexpr std::pair<double, const char*> kMultiples[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}};
+  for (const auto& [multiple, letter] : kMultiples)
+    if (value >= 0.99995 * multiple) {
+      const double rest = value / multiple;
+      return fmt::format("{:.{}f}{}", rest, rest < 9.9995 ? 3 : rest < 99.995 ? 2 : 1, letter);
+    }
+  return format_number(value);
+}
+
+std::string with_interval(double value, const std::optional<Interval>& ci) {
+  if (!ci) return fmt::format("{} [n/a]", compact(value));
+  return fmt::format("{} [{}, {}]", compact(value), compact(ci->low), compact(ci->high));
+}
+
+std::string format_speedup(const SensorRow& row) {
+  return row.speedup ? format_speedup(row.speedup->ratio, row.speedup->ci) : "baseline";
+}
+
+std::string recommendation_of(const SensorRow& row) {
+  if (!row.recommendation || !row.speedup) return kAbsent;
+  return recommendation_text(*row.recommendation, *row.speedup, row.device_kind, "samples") +
+         (row.origin == Origin::measured ? "" : fmt::format(" ({})", origin_text(row.origin)));
+}
+
+/// "batches" of "batches/s".
+std::string item_text(const WorkloadComparison& workload) {
+  return printable(workload.unit.substr(0, workload.unit.rfind('/')), 20);
+}
+
+struct CostColumns {
+  bool hourly = false, purchase = false;
+};
+
+CostColumns cost_columns(const WorkloadComparison& workload) {
+  CostColumns columns;
+  for (const SensorRow& row : workload.rows) {
+    columns.hourly = columns.hourly || row.cost;
+    columns.purchase = columns.purchase || (row.cost && row.cost->purchase_per_throughput);
+  }
+  return columns;
+}
+
+std::vector<std::string> header(const WorkloadComparison& workload, const std::string& currency, CostColumns columns) {
+  const std::string items = item_text(workload), unit = items + "/s";
+  std::vector<std::string> cells{"devices",           "sharing", unit + " [95 % CI]", "n",
+                                 "speedup [95 % CI]", "verdict", "efficiency",        items + "/h"};
+  if (columns.hourly) {
+    cells.push_back(currency + "/h");
+    cells.push_back(fmt::format("{}/{}", items, currency));
+  }
+  if (columns.purchase) cells.push_back(fmt::format("{} per {}", currency, unit));
+  cells.insert(cells.end(), {"recommendation", "from"});
+  return cells;
+}
+
+std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
+  std::vector<std::string> cells{devices_text(row),
+                                 sharing_text(row),
+                                 with_interval(row.throughput, row.throughput_ci),
+                                 std::to_string(row.n),
+                                 format_speedup(row),
+                                 row.speedup ? std::string(to_string(row.speedup->verdict)) : kAbsent,
+                                 row.efficiency ? format_percent(*row.efficiency) : kAbsent,
+                                 compact(row.work_per_hour)};
+  if (columns.hourly) {
+    cells.push_back(row.cost
+                        ? fmt::format("{}{}", format_number(row.cost->hourly_price), row.cost->owned ? " (owned)" : "")
+                        : kAbsent);
+    cells.push_back(row.cost ? compact(row.cost->work_per_price) : kAbsent);
+  }
+  if (columns.purchase)
+    cells.push_back(row.cost && row.cost->purchase_per_throughput ? format_number(*row.cost->purchase_per_throughput)
+                                                                  : kAbsent);
+  cells.push_back(recommendation_of(row));
+  cells.push_back(printable(row.run, 60));
+  return cells;
+}
+
+/// The recommendations, as lines without a line end.
+std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
+  const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
+  std::vector<std::string> lines{
+      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), format_speedup(multi))};
+  lines.push_back(
+      fmt::format("best throughput: {}: {} {}", label(fastest), compact(fastest.throughput), workload.unit));
+  if (workload.cheapest) {
+    const SensorRow& cheapest = workload.rows[*workload.cheapest];
+    lines.push_back(fmt::format("most for the price: {}: {} {} for 1 {}", label(cheapest),
+                                compact(cheapest.cost->work_per_price), item_text(workload), currency));
+  }
+  return lines;
+}
+
+bool on_virtual_devices(const SensorComparison& comparison) {
+  for (const WorkloadComparison& workload : comparison.workloads)
+    for (const SensorRow& row : workload.rows)
+      if (row.device_kind == "cpu-virtual") return true;
+  return false;
+}
+
+/// Text that applies to all tables, as lines without a line end.
+std::vector<std::string> preface(const SensorComparison& comparison) {
+  std::vector<std::string> lines;
+  lines.emplace_back(
+      "Speedup is over the best result on one device; efficiency is throughput over the sum of what the same devices "
+      "do "
+      "alone.");
+  if (!comparison.prices.empty())
+    lines.push_back(fmt::format("Prices are those of {}{}, not measured.", printable(comparison.prices, 200),
+                                comparison.as_of.empty() ? "" : ", as of " + printable(comparison.as_of, 40)));
+  return lines;
+}
+
+}  // namespace
+
+Page sensor_compare_page(const SensorComparison& comparison) {
+  Page page;
+  page.title = "Preprocessing on one device and on several";
+  if (on_virtual_devices(comparison)) page.qualifier = "measured on CPU virtual devices, not GPUs";
+  page.facts = preface(comparison);
+  const std::string currency = printable(comparison.currency, 10);
+  for (const WorkloadComparison& workload : comparison.workloads) {
+    const CostColumns columns = cost_columns(workload);
+    std::vector<std::vector<std::string>> rows;
+    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns));
+    page.sections.push_back({fmt::format("workload-{}", page.sections.size() + 1),
+                             format_workload(workload.axes),
+                             conclusions(workload, currency),
+                             {},
+                             {table_of_texts("", header(workload, currency, columns), rows)}});
+  }
+  page.notes = comparison.notes;
+  return page;
+}
+
+}  // namespace amdahl

@@ -1,0 +1,17 @@
+#include "verbs/report/report_pages.h"
+
+#include "verbs/fabric/fabric_pages.h"
+#include "verbs/training/study_pages.h"
+
+namespace amdahl {
+
+const std::vector<PageKind>& page_kinds() {
+  static const std::vector<PageKind> kinds{
+      {"study", study_pages},   {"links", links_pages},       {"collectives", collectives_pages},
+      {"arena", arena_pages},   {"onesided", onesided_pages}, {"doctor", doctor_pages},
+      {"sensor", sensor_pages}, {"train", training_pages},
+  };
+  return kinds;
+}
+
+}  // namespace amdahl
