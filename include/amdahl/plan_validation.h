@@ -15,6 +15,8 @@ namespace amdahl {
 struct MeasuredIteration {
   int64_t gpus = 1, global_batch = 1, micro_batch = 1, hidden = 0, heads = 1, layers = 1, sequence = 1024;
   int64_t tp = 1, dp = 1, pp = 1;
+  int64_t node_gpus = 8;   // GPUs of a node
+  int64_t recompute = -1;  // 1: backward computes all activations again; -1: not known
   double iteration_ms = 0;
   bool operator==(const MeasuredIteration&) const = default;
 };
@@ -32,6 +34,7 @@ struct PlanValidation {
   int fitted_constants = 0;
   Calibration calibration;                  // fitted to all rows
   ErrorSummary in_sample, left_out_layout;  // of all rows
+  std::string recompute;                    // what was assumed where the rows do not say it, and why; may be empty
   std::vector<ErrorSummary> layouts;        // each left out
   std::vector<ErrorSummary> sizes;      // leaving out each value of hidden, layers, micro-batch, global batch, tp, pp
   std::vector<ErrorSummary> baselines;  // without calibration, and linear scaling

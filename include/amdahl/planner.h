@@ -62,7 +62,9 @@ struct PlanConfig {
   std::string machine;  // machine file with a calibration; may be empty when `what_if` names a GPU
   std::string math;     // of the calibration: fp32, tf32, bf16; empty: the fastest that it has
   int devices = 0;      // at most; 0: as many as the machine or `what_if` has
-  std::string what_if;  // assumptions, "gpus=8,link=pcie5,gpu=a100,memory-gb=40"; gpu may be a file, "gpu=new.toml"
+  /// Assumptions: "gpus=8,link=pcie5,gpu=a100,memory-gb=40"; gpu may be a file, "gpu=new.toml". Several nodes, each
+  /// with a network adapter for every GPU or with some: "nodes=8,network=net400", "gpus=64,nodes=8,network=4xnet200".
+  std::string what_if;
   std::string explain;  // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
   std::string prices;   // price file; empty: no costs
   int top = 10;         // plans in the ranking
