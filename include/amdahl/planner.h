@@ -119,6 +119,8 @@ struct StepPrediction {
 struct MeasuredIteration {
   int64_t gpus = 1, global_batch = 1, micro_batch = 1, hidden = 0, heads = 1, layers = 1, sequence = 1024;
   int64_t tp = 1, dp = 1, pp = 1;
+  int64_t node_gpus = 8;   // GPUs of a node
+  int64_t recompute = -1;  // 1: backward computes all activations again; -1: not known
   double iteration_ms = 0;
   bool operator==(const MeasuredIteration&) const = default;
 };
@@ -136,6 +138,7 @@ struct PlanValidation {
   int fitted_constants = 0;
   Calibration calibration;                  // fitted to all rows
   ErrorSummary in_sample, left_out_layout;  // of all rows
+  std::string recompute;                    // what was assumed where the rows do not say it, and why; may be empty
   std::vector<ErrorSummary> layouts;        // each left out
   std::vector<ErrorSummary> sizes;      // leaving out each value of hidden, layers, micro-batch, global batch, tp, pp
   std::vector<ErrorSummary> baselines;  // without calibration, and linear scaling
@@ -191,7 +194,9 @@ struct PlanConfig {
   std::string machine;  // machine file with a calibration; may be empty when `what_if` names a GPU
   std::string math;     // of the calibration: fp32, tf32, bf16; empty: the fastest that it has
   int devices = 0;      // at most; 0: as many as the machine or `what_if` has
-  std::string what_if;  // assumptions, "gpus=8,link=pcie5,gpu=a100,memory-gb=40"; gpu may be a file, "gpu=new.toml"
+  /// Assumptions: "gpus=8,link=pcie5,gpu=a100,memory-gb=40"; gpu may be a file, "gpu=new.toml". Several nodes, each
+  /// with a network adapter for every GPU or with some: "nodes=8,network=net400", "gpus=64,nodes=8,network=4xnet200".
+  std::string what_if;
   std::string explain;  // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
   std::string prices;   // price file; empty: no costs
   int top = 10;         // plans in the ranking

@@ -184,7 +184,8 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--plan", args->plans,
                    "Each term of a plan like dp4.tp2,m4; with --verify: run these plans; parts: see --help-all");
   plan->add_option("--what-if", config.what_if,
-                   "Assume gpus=N, link=KIND, gpu=KIND or gpu=FILE.toml, memory-gb=N, joined with commas");
+                   "Assume gpus=N, nodes=N, link=KIND, network=KIND (of a node: 4xnet200), gpu=KIND or gpu=FILE.toml, "
+                   "memory-gb=N, joined with commas");
   plan->add_option("--assume-devices", args->assume_devices,
                    "Without --model: from which size on so many devices pay, for example 2,4,8");
   plan->add_option("--prices", config.prices, "TOML file of what devices cost, like data/prices.toml");

@@ -69,6 +69,13 @@ double sum_of(const StageWork& stage, double LayerWork::*member) {
   return sum;
 }
 
+double collectives_of(const StageWork& stage) {
+  double sum = 0;
+  for (const LayerWork& layer : stage.layers)
+    sum += layer.repeats * layer.collectives * (1 + layer.repeated_collectives);
+  return sum;
+}
+
 /// What a stage's time of products has besides them: steps of sequences, and rows in kernels for few.
 std::pair<double, double> outside_products(const StageWork& stage, const Rates& rates) {
   double sequences = 0, few_rows = 0;
@@ -124,8 +131,8 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
   if (work.mesh.tp > 1)
     explain.add("all-reduces of activations (tp)", account.exposed_tp_us,
                 "micro-batches x collectives x (alpha + 2 (n - 1) hop + 2 (n - 1) / n bytes / rate)",
-                fmt::format("{} collectives, n = {}", number(sum_of(stage, &LayerWork::collectives)), work.mesh.tp),
-                {"tp_alpha_us", "hop_us", "tp_gbps"});
+                fmt::format("{} collectives, n = {}", number(collectives_of(stage)), work.mesh.tp),
+                {"tp_alpha_us", "hop_us", "tp_gbps", "net_us", "net_gbps"});
   if (work.mesh.pp > 1) {
     explain.add(
         "pipeline bubble", account.bubble_us, "simulated makespan without transfers - work of the busiest stage",

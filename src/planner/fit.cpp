@@ -36,6 +36,8 @@ FitParts parts_of(const PlanAccount& account) {
 
 Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, double RateField::*prior_sd,
                 double tightness) {
+  // Steps of this program are medians of several runs; those of other people's clusters are single ones.
+  const bool own = prior_sd == &RateField::own_prior_sd;
   const double weight =
       std::sqrt(std::min(1.0, kIndependentRows / static_cast<double>(std::max<size_t>(1, rows.size()))));
   const auto residuals = [&](const std::vector<double>& logarithms) {
@@ -44,7 +46,8 @@ Rates fit_rates(const std::vector<const FitRow*>& rows, const Rates& prior, doub
     all.reserve(rows.size() + logarithms.size());
     for (const FitRow* row : rows) {
       const PlanAccount account = account_of(row->work, rates, fit_method(rates));
-      all.push_back(weight * softened(std::log(account.step_us() / row->step_us) / kResidualSd));
+      const double error = std::log(account.step_us() / row->step_us) / kResidualSd;
+      all.push_back(weight * (own ? softened(error) : faded(error)));
       if (!row->parts) continue;
       const FitParts predicted = parts_of(account);
       for (double FitParts::*part : {&FitParts::layers_us, &FitParts::communication_us, &FitParts::optimizer_us})

@@ -15,8 +15,9 @@ double host_us(const LayerWork& layer, int tp, const Rates& rates) {
     case LayerWork::Host::block:
       break;
   }
-  const double collectives =
-      tp > 1 ? layer.collectives * (rates.collective_launch_us + rates.collective_wait_us * std::log2(tp)) : 0;
+  const double collectives = tp > 1 ? layer.collectives * (1 + layer.repeated_collectives) *
+                                          (rates.collective_launch_us + rates.collective_wait_us * std::log2(tp))
+                                    : 0;
   return (layer.kernels + layer.repeated_kernels) * rates.launch_us + layer.events * rates.event_us +
          layer.extra_kernels * rates.softmax_launch_us + collectives;
 }

@@ -29,10 +29,11 @@ constexpr double kNodeSd = 0.06, kNodeTensorSd = 0.15, kNodeDataSd = 0.15, kNode
 constexpr double kUnseenSd = 0.1, kRecurrentSd = 0.2;
 
 // An all-reduce of a group of `devices` on a machine whose `all` devices may share a path.
-double group_all_reduce_us(double bytes, int devices, int all, double alpha, double gbps, const Rates& rates) {
-  const double shared = rates.link_total_gbps > 0 ? std::min(gbps, rates.link_total_gbps / all) : gbps;
+double group_all_reduce_us(double bytes, int devices, int all, const GroupPath& path, const Rates& rates) {
+  const double shared = rates.link_total_gbps > 0 ? std::min(path.gbps, rates.link_total_gbps / all) : path.gbps;
   if (devices < 2) return 0;
-  const double latency = alpha + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us + ramp_us(bytes, rates);
+  const double latency =
+      path.alpha_us + crowd_us(all, rates) + 2 * (devices - 1) * rates.hop_us + ramp_us(bytes, rates);
   return all_reduce_us(bytes, devices, latency, shared);
 }
 
@@ -45,10 +46,10 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
     gemm += work * gemm_step_us(one, layer.has_input_gradient, rates, weight_gbps);
   const double attention = (1 + layer.repeated_attention) * attention_us(layer.attention, rates);
   const double memory = work * memory_us(layer.bytes, rates);
-  const double collectives = layer.collectives > 0 ? work * layer.collectives *
-                                                         group_all_reduce_us(layer.collective_bytes, tp, mesh.size(),
-                                                                             rates.tp_alpha_us, rates.tp_gbps, rates)
-                                                   : 0;
+  const double calls = layer.collectives * (1 + layer.repeated_collectives);
+  const GroupPath path = path_of(tp, 1, {rates.tp_alpha_us, rates.tp_gbps}, rates);
+  const double collectives =
+      calls > 0 ? calls * group_all_reduce_us(layer.collective_bytes, tp, mesh.size(), path, rates) : 0;
   const double device = gemm + attention + memory + collectives, host = host_us(layer, tp, rates);
   sum.gemm_us += times * gemm;
   sum.attention_us += times * attention;
@@ -69,13 +70,12 @@ void add_layer(const LayerWork& layer, const Mesh& mesh, const Rates& rates, dou
 // call waits for the slowest rank, and further ones follow each other as the sums of tensor parallelism do.
 double data_us(const Workload& work, double parameters, const Rates& rates) {
   const int all = work.mesh.size();
-  const auto all_reduce = [&](double bytes) {
-    return group_all_reduce_us(bytes, work.mesh.dp, all, rates.dp_alpha_us, rates.dp_gbps, rates);
-  };
+  const GroupPath path = path_of(work.mesh.dp, work.mesh.tp, {rates.dp_alpha_us, rates.dp_gbps}, rates);
+  const auto all_reduce = [&](double bytes) { return group_all_reduce_us(bytes, work.mesh.dp, all, path, rates); };
   const double whole = all_reduce(parameters * work.gradient_bytes);
   if (rates.shared_cores <= 0) return (work.reductions() + work.gathers()) / 2 * whole;
   const double first = all_reduce(0);
-  const double further = group_all_reduce_us(0, work.mesh.dp, all, rates.tp_alpha_us, rates.tp_gbps, rates);
+  const double further = group_all_reduce_us(0, work.mesh.dp, all, {rates.tp_alpha_us, rates.tp_gbps}, rates);
   return first + (work.data_calls() - 1) * further + work.thread_passes() * (whole - first);
 }
 
@@ -231,10 +231,12 @@ std::vector<StageTime> rank_times(const Workload& work, const std::vector<StageT
 PlanAccount account_of(const Workload& work, const std::vector<StageTime>& stages, const Rates& rates,
                        PipelineMethod method) {
   const std::vector<StageTime> ranks = rank_times(work, stages);
-  const double alpha = rates.pp_alpha_us + crowd_us(work.mesh.size(), rates);
+  const int stride = work.mesh.dp * work.mesh.tp;
+  const GroupPath path = transfer_path(stride, work.mesh.size(), {rates.pp_alpha_us, rates.pp_gbps}, rates);
+  const double alpha = path.alpha_us + crowd_us(work.mesh.size(), rates);
   // Ranks that share cores wake each other for every micro-batch: their latency is the rank's own time.
   const double handoff = work.mesh.pp > 1 && rates.shared_cores > 0 ? alpha : 0;
-  const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, alpha - handoff, rates.pp_gbps) : 0;
+  const double transfer = work.mesh.pp > 1 ? transfer_us(work.transfer_bytes, alpha - handoff, path.gbps) : 0;
   const PipelineCost pipeline = pipeline_cost(work, stages, ranks, handoff, transfer, rates, method);
   const StageTime& busiest = ranks[static_cast<size_t>(pipeline.busiest)];
   const double sharing = pipeline.slowdown;

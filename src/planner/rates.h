@@ -23,6 +23,8 @@ struct Rates {
   double collective_launch_us = 50, collective_wait_us = 30;
   double tp_alpha_us = 50, tp_gbps = 150, dp_alpha_us = 300, dp_gbps = 220, pp_alpha_us = 0, pp_gbps = 20;
   double hop_us = 0, ramp_us = 0, link_total_gbps = 0;
+  double node_devices = 0;  // of a node; 0: all devices are in one
+  double net_gbps = 100, net_us = 0;
   double step_us = 0;         // host time of a step that no layer has
   double interference = 0.1;  // part of hidden communication by which compute gets longer
   double sharing = 0;         // slowdown for each further device at work

@@ -55,6 +55,15 @@ double queue_us(double device_us, double host_us, const Rates& rates);
 // collectives.cpp
 /// alpha + 2 (n - 1) / n bytes / rate; 0 for one device.
 double all_reduce_us(double bytes, int devices, double alpha_us, double gbps);
+/// A path of a collective or transfer: in a node, or over the network that the devices of a node share.
+struct GroupPath {
+  double alpha_us = 0, gbps = 0;
+};
+/// Of a group whose neighbours are `stride` ranks apart, with its path within a node. A node's network serves as many
+/// groups as it has devices for each of the group's.
+GroupPath path_of(int devices, int stride, const GroupPath& within, const Rates& rates);
+/// Of a transfer to the device `stride` ranks on, when all devices of a node that have one there send at once.
+GroupPath transfer_path(int stride, int devices, const GroupPath& within, const Rates& rates);
 /// What an all-reduce of so many bytes takes more: libraries begin with small messages, which have a lower latency and
 /// a lower rate. ramp x bytes / (bytes + 4 MB).
 double ramp_us(double bytes, const Rates& rates);

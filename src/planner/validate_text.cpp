@@ -1,6 +1,7 @@
 // Reads measured iterations, and prints what `validate_planner` found.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -13,6 +14,7 @@ namespace {
 struct Column {
   std::string_view name;
   int64_t MeasuredIteration::*member;  // null: iteration_ms
+  bool needed = true;
 };
 constexpr Column kColumns[] = {{"gpus", &MeasuredIteration::gpus},
                                {"global_batch", &MeasuredIteration::global_batch},
@@ -24,7 +26,9 @@ constexpr Column kColumns[] = {{"gpus", &MeasuredIteration::gpus},
                                {"tp", &MeasuredIteration::tp},
                                {"dp", &MeasuredIteration::dp},
                                {"pp", &MeasuredIteration::pp},
-                               {"iteration_ms", nullptr}};
+                               {"iteration_ms", nullptr},
+                               {"node_gpus", &MeasuredIteration::node_gpus, false},
+                               {"recompute", &MeasuredIteration::recompute, false}};
 
 std::vector<std::string_view> cells_of(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
@@ -39,7 +43,8 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 
 [[noreturn]] void refuse(const std::string& name, size_t line, const std::string& what) {
   throw Error(Cause::data_corrupt, fmt::format("{}:{}: {}", name, line, what),
-              "columns gpus,global_batch,micro_batch,hidden,heads,layers,sequence,tp,dp,pp,iteration_ms");
+              "columns gpus,global_batch,micro_batch,hidden,heads,layers,sequence,tp,dp,pp,iteration_ms, and if known "
+              "node_gpus,recompute");
 }
 
 template <typename Number>
@@ -72,7 +77,9 @@ std::vector<MeasuredIteration> parse_iterations(std::string_view text, const std
         if (!found) refuse(name, number, fmt::format("unknown column '{}'", cell));
         columns.push_back(found);
       }
-      if (columns.size() != std::size(kColumns)) refuse(name, number, fmt::format("{} columns", columns.size()));
+      for (const Column& column : kColumns)
+        if (const auto held = std::count(columns.begin(), columns.end(), &column); held > 1 || held < column.needed)
+          refuse(name, number, fmt::format("{} columns '{}'", held, column.name));
       continue;
     }
     if (cells.size() != columns.size())
@@ -80,7 +87,7 @@ std::vector<MeasuredIteration> parse_iterations(std::string_view text, const std
     MeasuredIteration row;
     for (size_t i = 0; i < cells.size(); ++i) {
       int64_t value = 0;
-      const bool ok = columns[i]->member ? parse(cells[i], value) && value > 0
+      const bool ok = columns[i]->member ? parse(cells[i], value) && value >= columns[i]->needed
                                          : parse(cells[i], row.iteration_ms) && row.iteration_ms > 0 &&
                                                std::isfinite(row.iteration_ms);
       if (!ok) refuse(name, number, fmt::format("'{}' in column {}", cells[i], columns[i]->name));
@@ -99,7 +106,8 @@ std::vector<MeasuredIteration> parse_iterations(std::string_view text, const std
 }
 
 std::string to_text(const PlanValidation& v) {
-  std::string text = fmt::format("{} measured iterations, {} fitted constants\n\n", v.rows, v.fitted_constants);
+  std::string text = fmt::format("{} measured iterations, {} fitted constants\n{}\n", v.rows, v.fitted_constants,
+                                 v.recompute.empty() ? "" : v.recompute + "\n");
   text += fmt::format("  {:<32} {:>5}  {:>8}  {:>8}  {:>8}  {:>8}\n", "|predicted / measured - 1|", "rows", "mean",
                       "p95", "worst", "bias");
   for (const ErrorSummary& one : v.baselines) text += line_of(one);

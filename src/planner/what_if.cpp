@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -12,6 +13,7 @@ namespace amdahl {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
+constexpr int kMostGpus = 4096;
 
 double number_of(std::string_view key, std::string_view value, double least, double most) {
   double number = 0;
@@ -80,12 +82,42 @@ void assume_link_and_memory(Calibration& calibration, const WhatIf& what_if, con
     const Rates before = rates_of(calibration);
     set_rates(calibration, before, with_link(before, *what_if.link), std::string(what_if.link->source));
   }
+  if (what_if.network) {
+    const Rates before = rates_of(calibration);
+    Rates after = before;
+    after.node_devices = what_if.gpus / what_if.nodes;
+    after.net_gbps = what_if.network->gbps * (what_if.adapters > 0 ? what_if.adapters : after.node_devices);
+    after.net_us = what_if.network->alpha_us;
+    set_rates(calibration, before, after, std::string(what_if.network->source));
+  }
   if (what_if.memory_gb > 0) calibration.memory_bytes = static_cast<int64_t>(what_if.memory_gb * kBytesPerGb);
+}
+
+/// "net400", or "4xnet200".
+void parse_network(std::string_view value, WhatIf& what_if) {
+  const size_t x = value.find('x');
+  const bool counted = x != std::string_view::npos && x > 0 && value.find_first_not_of("0123456789") == x;
+  if (counted) what_if.adapters = static_cast<int>(number_of("network", value.substr(0, x), 1, 64));
+  what_if.network = &find_link_kind(counted ? value.substr(x + 1) : value);
+}
+
+void require_whole_nodes(WhatIf& what_if, int node_gpus) {
+  if (what_if.nodes == 0 && !what_if.network) return;
+  if (what_if.nodes == 0)
+    throw Error(Cause::usage, fmt::format("what-if network={}: of how many nodes", what_if.network->name), "nodes=2");
+  if (!what_if.network)
+    throw Error(Cause::usage, fmt::format("what-if nodes={} without a network", what_if.nodes), "network=net400");
+  if (what_if.gpus == 0) what_if.gpus = what_if.nodes * node_gpus;
+  if (what_if.gpus % what_if.nodes != 0 || what_if.gpus > kMostGpus)
+    throw Error(Cause::usage,
+                fmt::format("what-if gpus={},nodes={}: {}", what_if.gpus, what_if.nodes,
+                            what_if.gpus > kMostGpus ? "too many" : "unequal nodes"),
+                fmt::format("gpus={}", std::min(what_if.nodes * node_gpus, kMostGpus / what_if.nodes * what_if.nodes)));
 }
 
 }  // namespace
 
-WhatIf parse_what_if(std::string_view text) {
+WhatIf parse_what_if(std::string_view text, int node_gpus) {
   WhatIf what_if;
   std::set<std::string_view> seen;
   for (size_t start = 0; start < text.size();) {
@@ -95,12 +127,14 @@ WhatIf parse_what_if(std::string_view text) {
     const size_t equals = item.find('=');
     const std::string_view key = item.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
-    if (key != "gpus" && key != "link" && key != "gpu" && key != "memory-gb")
-      throw Error(Cause::usage, fmt::format("what-if does not know '{}'", item),
-                  choices_hint(key, {"gpus", "link", "gpu", "memory-gb"}));
+    static const std::vector<std::string> known{"gpus", "nodes", "link", "network", "gpu", "memory-gb"};
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      throw Error(Cause::usage, fmt::format("what-if does not know '{}'", item), choices_hint(key, known));
     if (!seen.insert(key).second)
       throw Error(Cause::usage, fmt::format("what-if has two values of {}", key), "one of them");
-    if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, 4096));
+    if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, kMostGpus));
+    if (key == "nodes") what_if.nodes = static_cast<int>(number_of(key, value, 2, 512));
+    if (key == "network") parse_network(value, what_if);
     if (key == "memory-gb") what_if.memory_gb = number_of(key, value, 0.001, 1e6);
     if (key == "link") what_if.link = &find_link_kind(value);
     if (key == "gpu" && value.ends_with(".toml"))
@@ -108,6 +142,7 @@ WhatIf parse_what_if(std::string_view text) {
     else if (key == "gpu")
       what_if.gpu = find_gpu_kind(value);
   }
+  require_whole_nodes(what_if, node_gpus);
   if (what_if.link && what_if.gpus == 1)
     throw Error(Cause::usage, fmt::format("what-if gpus=1,link={}: one device has no link", what_if.link->name),
                 "gpus=2 or more, or no link");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "plan/math_mode.h"
 #include "plan/plan_rules.h"
 #include "plan/shards.h"
 
@@ -44,8 +43,14 @@ struct Place {
 void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
   if (at.recompute == Recompute::none) return;
   const bool all = at.recompute == Recompute::block;
+  if (all && at.software.repeats_whole) {
+    work.repeated_share = work.repeated_attention = 1.0 / 3, work.repeated_collectives = 1.0 / 2;
+    work.repeated_kernels = work.kernels / 3;
+    return;
+  }
   work.repeated_share = !all ? 1.0 / 9 : layer.post_norm ? 1.0 / 3 : 2.0 / 9;
   work.repeated_attention = all ? 1.0 / 3 : 0;
+  work.repeated_collectives = !all ? 0 : layer.post_norm ? 1.0 / 2 : 1.0 / 4;
   work.repeated_kernels = !all ? (layer.post_norm ? 4 : 3) : (layer.post_norm ? 9 : 6);
 }
 
@@ -386,8 +391,8 @@ Workload make_workload(const ModelSpec& model, const ParallelPlan& plan, const S
     }
     if (s > 0)
       work.transfer_bytes =
-          std::max(work.transfer_bytes,
-                   work.micro_rows * real(model.layer_input_width(ranges[s].first)) * software.element_bytes);
+          std::max(work.transfer_bytes, work.micro_rows * real(model.layer_input_width(ranges[s].first)) *
+                                            software.element_bytes / (software.divides_transfers ? plan.mesh.tp : 1));
   }
   if (work.mesh.pp > 1 && software.weight_kernels > 0)
     for (size_t s = 0; s < work.stages.size(); ++s)

@@ -58,6 +58,7 @@ struct LayerWork {
   double pinned = 0;                                          // of these, a table that the output layer reads too
   double repeated_share = 0;                                  // of its products and bytes that backward does again
   double repeated_attention = 0;                              // of attention
+  double repeated_collectives = 0;                            // of its collectives
   double repeated_kernels = 0;                                // launches of that
   double weight_share = 0;                                    // of its work: gradients of weights by themselves
   bool splits_gradient = false;                               // backward computes its weights' gradient by pieces
@@ -133,7 +134,9 @@ struct SoftwareProfile {
   double weight_kernels = 0;   // more of them without a second stream for the gradients of weights
   double small_rows = 0;       // up to so many rows a dense layer has a kernel of its own, one forward and one backward
   double unfused_kernels = 0;  // more of them when rows x heads is no multiple of 4
-  bool pads_alone = true;      // pads the vocabulary also on one device
+  bool divides_transfers = false;  // between stages: each rank of tp sends a part, which the receivers gather
+  bool repeats_whole = false;      // recomputation of a block is that of all of its forward pass
+  bool pads_alone = true;          // pads the vocabulary also on one device
   double gradient_bytes = 4;
 };
 

@@ -132,6 +132,7 @@ void visit_fields(Visitor& f, VerifyOutcome& o) {
 template <class Visitor>
 void visit_fields(Visitor& f, PlanValidation& v) {
   f("rows", v.rows), f("fitted_constants", v.fitted_constants), f("in_sample", v.in_sample);
+  f.when(!v.recompute.empty(), "recompute", v.recompute);
   f("left_out_layout", v.left_out_layout), f("layouts", v.layouts), f("sizes", v.sizes), f("baselines", v.baselines);
   f("rank_by_replica_batch", v.rank_by_replica_batch), f("rank_by_global_batch", v.rank_by_global_batch);
   f("rank_worst", v.rank_worst), f("coverage", v.coverage), f("bound_to_simulation", v.bound_to_simulation);

@@ -73,6 +73,8 @@ double softened(double residual) {
   return std::copysign(std::sqrt(square), residual);
 }
 
+double faded(double residual) { return std::copysign(std::sqrt(std::log1p(residual * residual)), residual); }
+
 LeastSquares least_squares(const Residuals& residuals, std::vector<double> start) {
   LeastSquares fit{std::move(start), 0, 0};
   std::vector<double> r = residuals(fit.parameters);

@@ -26,5 +26,7 @@ std::vector<double> solve_positive_definite(std::vector<double> matrix, std::vec
 
 /// A residual whose square grows like |r| beyond 1 (pseudo-Huber), so that outliers do not decide the fit.
 double softened(double residual);
+/// The same like 2 log |r| (Cauchy): far outliers have no say.
+double faded(double residual);
 
 }  // namespace amdahl

@@ -99,6 +99,9 @@ def check_refusals(case):
     case.refused(2, "usage", *words, "--what-if", "gpus=4,link=nvlink5", says=["h200 has nvlink4"])
     case.refused(2, "usage", "plan", "--model", "gpt2", "--batch-size", "8", "--what-if", "gpus=2,gpu=rtx4090,link=nvlink4",
                  says=["rtx4090 has no NVLink", "link=pcie4"])
+    for text, says in (("nodes=2", ["without a network", "network=net400"]), ("network=net400", ["of how many nodes"]),
+                       ("gpus=9,nodes=2,network=net400", ["unequal nodes"]), ("nodes=512,gpus=8192,network=net400", ["4096"])):
+        case.refused(2, "usage", *words, "--what-if", text, says=says)
     case.refused(2, "usage", "plan", "--model", "gpt2", says=["--batch-size"])
     case.refused(2, "usage", "plan", "--model", "gpt2", "--batch-size", "8", says=["machine file", "--what-if"])
 

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "parallel/plan_memory.h"
 #include "plan/plan_rules.h"
 #include "plan_job.h"
+#include "random_models.h"
+#include "random_plans.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {
@@ -71,6 +74,28 @@ INSTANTIATE_TEST_SUITE_P(Plans, PlanMemoryOf,
                                            "pp2,interleaved,m4", "tp2.pp2,m2", "dp2.pp2,m2", "pp2,m4,recompute=block",
                                            "tp2,recompute=selective", "dp1,recompute=block"),
                          [](const auto& which) { return test_name(which.param); });
+
+/// Models and plans that nobody chose; PLAN_SEED in the environment draws others.
+TEST(PlanMemory, OfModelsAndPlansDrawnAtRandom) {
+  ModelLimits limits;
+  limits.most_parameters = 1e6, limits.most_flops = 1e9, limits.most_steps = 64, limits.most_batch = 256;
+  limits.most_devices = 4;
+  constexpr uint64_t kModels = 40;
+  std::map<std::string, int> under;
+  for (uint64_t seed = plan_seed(); seed < plan_seed() + kModels; ++seed) {
+    const RandomModel drawn = draw_model(seed, limits);
+    for (const ParallelPlan& plan : drawn.plans) {
+      ++under[std::string(drawn.kind)];
+      // oneDNN pads filters to channels of a vector: kilobytes, which count in an image model of a few channels.
+      const double counted = allocated_bytes_of(drawn.spec, plan, 2),
+                   padding = drawn.kind == "convolutional" ? 65536 : 0;
+      EXPECT_NEAR(static_cast<double>(plan_memory(plan, drawn.spec).total()), counted, 0.03 * counted + padding)
+          << format_plan(plan) << " (PLAN_SEED=" << seed << "): " << line_of(drawn);
+    }
+  }
+  for (const auto& [kind, count] : under) EXPECT_GT(count, 4) << kind;
+  EXPECT_EQ(under.size(), 5u);
+}
 
 }  // namespace
 }  // namespace amdahl::test

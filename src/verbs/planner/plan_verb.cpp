@@ -39,8 +39,8 @@ void check_links(const MachineSpec& machine, const std::string& path) {
 }
 
 /// The assumptions, with the GPU of a file.
-WhatIf read_what_if(const std::string& text) {
-  WhatIf what_if = parse_what_if(text);
+WhatIf read_what_if(const std::string& text, int node_gpus = 8) {
+  WhatIf what_if = parse_what_if(text, node_gpus);
   if (what_if.gpu_file.empty()) return what_if;
   what_if.gpu = load_gpu_kind(what_if.gpu_file);
   try {
@@ -105,17 +105,19 @@ PlanOutcome run_plan(const PlanConfig& config) {
   PlanOutcome outcome;
   outcome.model = resolve_model(config.model);
   outcome.global_batch = config.global_batch;
-  const WhatIf what_if = read_what_if(config.what_if);
+  WhatIf what_if;
   int devices = 0;
   if (config.machine.empty()) {
+    what_if = read_what_if(config.what_if);
     outcome.calibration = assume(what_if, config.math.empty() ? "tf32" : config.math);
     outcome.notes.push_back("nothing was measured: all constants are assumed");
   } else {
     const CalibratedMachine found = load_calibrated(config.machine, config.math);
     check_links(found.machine, config.machine);
+    devices = found.calibration.device_kind == "cpu-virtual" ? found.machine.num_cores
+                                                             : static_cast<int>(found.machine.devices.size());
+    what_if = read_what_if(config.what_if, std::max(1, devices));
     outcome.calibration = assume(found.calibration, what_if);
-    devices = outcome.calibration.device_kind == "cpu-virtual" ? found.machine.num_cores
-                                                               : static_cast<int>(found.machine.devices.size());
   }
   if (what_if.gpus > 0 && config.devices > what_if.gpus)
     throw Error(Cause::usage, fmt::format("`devices` is {} and what-if has {} GPUs", config.devices, what_if.gpus),

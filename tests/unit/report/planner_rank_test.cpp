@@ -177,6 +177,19 @@ TEST(PlannerWhatIf, MarksWhatItAssumes) {
   EXPECT_THROW(assume(measured, parse_what_if("gpu=a100")), Error);
 }
 
+TEST(PlannerWhatIf, NodesHaveANetwork) {
+  const auto value = [](const char* what_if, const char* name) { return assumed(what_if).find(name)->value; };
+  const char* const each = "gpu=h200,nodes=8,network=net400";
+  EXPECT_EQ(parse_what_if(each).gpus, 64);
+  EXPECT_EQ(parse_what_if(each, 4).gpus, 32);
+  EXPECT_EQ(value(each, "node_devices"), 8);
+  EXPECT_DOUBLE_EQ(value(each, "net_gbps"), 8 * 50 * 0.92);
+  EXPECT_DOUBLE_EQ(value("gpu=a100,gpus=64,nodes=16,network=2xnet200", "net_gbps"), 2 * 25 * 0.92);
+  const double one = ranked(assumed("gpu=h200,gpus=16"), "gpt2-xl", 64, 16).ranking[0].step.step_us;
+  EXPECT_GT(ranked(assumed("gpu=h200,gpus=16,nodes=2,network=1xnet200"), "gpt2-xl", 64, 16).ranking[0].step.step_us,
+            one);
+}
+
 TEST(PlannerWhatIf, AGpuOfAFileIsAsOneOfTheCatalogue) {
   EXPECT_EQ(parse_what_if("gpus=2,gpu=new.toml").gpu_file, "new.toml");
   EXPECT_FALSE(parse_what_if("gpus=2,gpu=new.toml").gpu);

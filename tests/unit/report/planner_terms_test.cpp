@@ -305,7 +305,7 @@ TEST(PlannerPredict, WorkloadDividesTheModel) {
   ASSERT_EQ(part.stages.size(), 2u);
   EXPECT_EQ(part.micro_batches, 8);
   EXPECT_DOUBLE_EQ(part.micro_rows, 2);
-  EXPECT_DOUBLE_EQ(part.transfer_bytes, 2.0 * 1024 * 1024 * 2);
+  EXPECT_DOUBLE_EQ(part.transfer_bytes, 2.0 * 1024 * 1024 * 2 / 2) << "each rank of tp sends a part";
   int blocks = 0;
   for (const StageWork& stage : part.stages)
     for (const LayerWork& layer : stage.layers) blocks += layer.collectives > 0 ? layer.repeats : 0;
@@ -384,6 +384,23 @@ TEST(PlannerRates, UnknownConstantsAreRefused) {
     EXPECT_EQ(error.cause(), Cause::usage);
     EXPECT_NE(error.line().find("gemm_tflops"), std::string::npos) << error.line();
   }
+}
+
+TEST(PlannerTerms, GroupsOverNodesShareTheNetwork) {
+  Rates rates = simple_rates();
+  const GroupPath within{5, 200};
+  const auto gbps = [&](int devices, int stride) { return path_of(devices, stride, within, rates).gbps; };
+  EXPECT_EQ(gbps(64, 8), 200) << "one node";
+  rates.node_devices = 8, rates.net_gbps = 100, rates.net_us = 10;
+  EXPECT_EQ(gbps(8, 1), 200);
+  EXPECT_EQ(gbps(16, 1), 100) << "a ring of two whole nodes";
+  EXPECT_EQ(gbps(32, 2), 50) << "two groups beside each other";
+  EXPECT_EQ(gbps(32, 8), 12.5) << "eight";
+  EXPECT_EQ(gbps(2, 64), 12.5);
+  EXPECT_EQ(path_of(16, 1, within, rates).alpha_us, 15);
+  EXPECT_EQ(transfer_path(4, 8, within, rates).gbps, 200);
+  EXPECT_EQ(transfer_path(4, 16, within, rates).gbps, 25);
+  EXPECT_EQ(transfer_path(64, 512, within, rates).gbps, 12.5);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace amdahl {
 namespace {
 
-std::string measured_text() {
-  std::ifstream file(std::string(AMDAHL_SOURCE_DIR) + "/tests/data/planner/measured_a100.csv");
+std::string measured_text(const char* name = "measured_a100.csv") {
+  std::ifstream file(std::string(AMDAHL_SOURCE_DIR) + "/tests/data/planner/" + name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
@@ -42,6 +42,8 @@ TEST(LeastSquares, SolvesAndRefuses) {
   EXPECT_TRUE(solve_positive_definite({1, 2, 2, 1}, {1, 1}).empty());
   EXPECT_NEAR(softened(0.01), 0.01, 1e-5);
   EXPECT_NEAR(softened(-100) * softened(-100), 200, 3);
+  EXPECT_NEAR(faded(-100) * faded(-100), std::log(10001), 1e-9);
+  EXPECT_NEAR(faded(0.01), 0.01, 1e-5);
 }
 
 TEST(RankCorrelation, SharesRanksOfEqualValues) {
@@ -70,6 +72,27 @@ TEST(PlannerValidation, PredictsLayoutsThatWereLeftOut) {
   EXPECT_NE(to_text(v).find("layout left out"), std::string::npos);
 }
 
+TEST(PlannerValidation, PredictsLayoutsOfSeveralNodes) {
+  const char* const name = "measured_a100_multi.csv";
+  const std::vector<MeasuredIteration> rows = parse_iterations(measured_text(name), name);
+  ASSERT_EQ(rows.size(), 84u);
+  const PlanValidation v = validate_planner(rows);
+  EXPECT_EQ(v.recompute, "");
+  EXPECT_LE(v.left_out_layout.mean, 0.085);
+  EXPECT_GE(v.coverage, 0.90);
+  for (const ErrorSummary& size : v.sizes)
+    if (size.name == "tp 16" || size.name == "hidden 3072") EXPECT_LE(size.mean, 0.12) << size.name;
+  // Four adapters of 200 Gb/s, to which no row was told.
+  EXPECT_NEAR(v.calibration.find("net_gbps")->value, 100, 15);
+}
+
+TEST(PlannerValidation, RecomputationThatAFileDoesNotNameIsAssumedAndSaid) {
+  const char* const name = "measured_a100_multi.csv";
+  std::vector<MeasuredIteration> rows = parse_iterations(measured_text(name), name);
+  for (MeasuredIteration& row : rows) row.recompute = -1;
+  EXPECT_NE(validate_planner(rows, {}, false).recompute.find("no column recompute"), std::string::npos);
+}
+
 TEST(PlannerValidation, NamesWhatIsWrongInAFile) {
   const std::string header = "gpus,global_batch,micro_batch,hidden,heads,layers,sequence,tp,dp,pp,iteration_ms\n";
   const auto refusal = [](const std::string& text) -> std::string {
@@ -82,6 +105,9 @@ TEST(PlannerValidation, NamesWhatIsWrongInAFile) {
     return "accepted";
   };
   EXPECT_EQ(refusal(header + "2,4,1,1024,16,12,1024,1,2,1,90.5\n"), "accepted");
+  EXPECT_EQ(refusal("recompute," + header + "0,2,4,1,1024,16,12,1024,1,2,1,90.5\n"), "accepted");
+  EXPECT_EQ(refusal("gpus," + header), "f.csv:1: 2 columns 'gpus'");
+  EXPECT_EQ(refusal("gpus,tp\n1,1\n"), "f.csv:1: 0 columns 'global_batch'");
   EXPECT_EQ(refusal(header), "f.csv:1: no rows");
   EXPECT_EQ(refusal("gpus,batch\n1,2\n"), "f.csv:1: unknown column 'batch'");
   EXPECT_EQ(refusal(header + "2,4,1,1024,16,12,1024,1,2,1\n"), "f.csv:2: 10 cells of 11");
