@@ -42,6 +42,10 @@ struct AMDAHL_API Calibration {
   double interval_factor = 1;
 
   const CalibrationConstant* find(std::string_view name) const;
+  /// Whether a rate that every prediction rests on is assumed: predictions have a range, not a confidence interval.
+  bool is_assumed() const;
+  /// Whether no constant comes from a measurement.
+  bool is_unmeasured() const;
 };
 
 }  // namespace amdahl

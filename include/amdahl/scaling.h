@@ -57,7 +57,7 @@ struct MeasuredStep {
 /// Prediction for one global batch on one device count, with data parallelism.
 struct ScalingPrediction {
   CellKey single;        // fastest measured configuration of the batch on one device
-  double single_us = 0;  // T1(B), mean of n_single runs
+  double single_us = 0;  // T1(B), median of n_single runs
   int64_t n_single = 0;
   int64_t devices = 2;
   std::vector<PredictedTerm> terms;  // their sum is step_us

@@ -35,12 +35,12 @@ struct SensorRow {
   std::vector<std::string> devices;       // device names; fewer than axis "devices" when the record has fewer
   std::string device_kind;                // "cpu-virtual" or "cuda"
   Origin origin = Origin::measured;
-  int64_t n = 0;                          // samples
-  double throughput = 0;                  // items/s, mean
-  std::optional<Interval> throughput_ci;  // bootstrap of the mean; absent when n < 2
-  double work_per_hour = 0;               // items: throughput x 3600
-  std::optional<PairTest> speedup;        // over the workload's baseline; absent for the baseline
-  std::optional<double> efficiency;       // several devices: throughput / sum of their throughputs alone
+  int64_t n = 0;          // samples
+  double throughput = 0;  // items/s: items of a call / its time, the median over samples
+  std::optional<Interval> throughput_ci;
+  double work_per_hour = 0;          // items: throughput x 3600
+  std::optional<PairTest> speedup;   // over the workload's baseline; absent for the baseline
+  std::optional<double> efficiency;  // several devices: throughput / sum of their throughputs alone
   std::optional<Interval> efficiency_ci;
   bool efficiency_by_sum = false;  // devices differ from the baseline's: the sum is of each one's best single result
   std::optional<Recommendation> recommendation;  // several devices only
