@@ -165,7 +165,7 @@ bool has_link(const StudySummary& summary, const LinkModel& link) {
         off != provenance.facts.end() && off->second != "0")
       return link.name == "host";
   const GpuKind* gpu = gpu_of(summary);
-  return gpu && gpu->link == link.name;
+  return gpu ? gpu->link == link.name : link.name != "host";
 }
 
 // Adds measured cells of the same batch, math and device count, strong scaling, over the same link.
