@@ -119,12 +119,12 @@ struct SensorRow {
   std::vector<std::string> devices;       // device names; fewer than axis "devices" when the record has fewer
   std::string device_kind;                // "cpu-virtual" or "cuda"
   Origin origin = Origin::measured;
-  int64_t n = 0;                          // samples
-  double throughput = 0;                  // items/s, mean
-  std::optional<Interval> throughput_ci;  // bootstrap of the mean; absent when n < 2
-  double work_per_hour = 0;               // items: throughput x 3600
-  std::optional<PairTest> speedup;        // over the workload's baseline; absent for the baseline
-  std::optional<double> efficiency;       // several devices: throughput / sum of their throughputs alone
+  int64_t n = 0;          // samples
+  double throughput = 0;  // items/s: items of a call / its time, the median over samples
+  std::optional<Interval> throughput_ci;
+  double work_per_hour = 0;          // items: throughput x 3600
+  std::optional<PairTest> speedup;   // over the workload's baseline; absent for the baseline
+  std::optional<double> efficiency;  // several devices: throughput / sum of their throughputs alone
   std::optional<Interval> efficiency_ci;
   bool efficiency_by_sum = false;  // devices differ from the baseline's: the sum is of each one's best single result
   std::optional<Recommendation> recommendation;  // several devices only
@@ -211,7 +211,7 @@ struct MeasuredStep {
 /// Prediction for one global batch on one device count, with data parallelism.
 struct ScalingPrediction {
   CellKey single;        // fastest measured configuration of the batch on one device
-  double single_us = 0;  // T1(B), mean of n_single runs
+  double single_us = 0;  // T1(B), median of n_single runs
   int64_t n_single = 0;
   int64_t devices = 2;
   std::vector<PredictedTerm> terms;  // their sum is step_us

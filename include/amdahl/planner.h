@@ -86,6 +86,10 @@ struct AMDAHL_API Calibration {
   double interval_factor = 1;
 
   const CalibrationConstant* find(std::string_view name) const;
+  /// Whether a rate that every prediction rests on is assumed: predictions have a range, not a confidence interval.
+  bool is_assumed() const;
+  /// Whether no constant comes from a measurement.
+  bool is_unmeasured() const;
 };
 
 /// Where the time of a step goes on the busiest device, in us. The parts sum to the step.
@@ -219,7 +223,7 @@ struct DevicesAnswer {
   Interval interval;
   double speedup = 1;
   Interval speedup_interval;  // errors of terms that both plans have cancel
-  std::string verdict;        // "pays", "marginal", "does not pay", "unclear"
+  std::string verdict;        // "pays", "marginal", "does not pay", "unclear"; of assumed rates "would pay", ...
   double price_ratio = 0;     // price per row relative to one device; 0: no prices
 };
 
@@ -259,12 +263,12 @@ struct ThresholdsConfig {
   std::vector<int64_t> batches{64, 128, 512, 2048, 8192};
 };
 
-/// The size from which on so many devices pay: a speedup of 1.10 by data parallelism.
+/// The size from which on so many devices pay: the interval of the speedup by data parallelism begins at 1.10 or more,
+/// the verdict of DevicesAnswer.
 struct SizeThreshold {
   int64_t global_batch = 0;
   int devices = 2;
-  int64_t parameters = 0;          // by the prediction; 0: no size up to 400 million parameters
-  int64_t certain_parameters = 0;  // by the lower end of its interval
+  int64_t parameters = 0;  // 0: no size up to 400 million parameters
 };
 
 struct ThresholdsOutcome {

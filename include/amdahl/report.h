@@ -184,14 +184,14 @@ struct CostRow {
   Origin origin = Origin::measured;
   std::string unit;       // of work: "samples", "batches", "points"
   int64_t n = 0;          // runs or samples
-  double throughput = 0;  // unit/s, mean
+  double throughput = 0;  // unit/s: work / time, the median over runs
   std::optional<Interval> throughput_ci;
   double work_per_hour = 0;
   std::optional<double> hourly_price;  // of devices and machine
   bool owned = false;                  // true: purchase and electricity divided by the hours of use
   std::optional<double> work_per_price;
   std::optional<Interval> work_per_price_ci;
-  std::optional<double> joule_per_work;  // absent: energy was not measured
+  std::optional<double> joule_per_work;  // median over runs; absent: energy was not measured
   std::optional<CostGain> gain;          // only for several devices with a baseline
 };
 
@@ -207,6 +207,7 @@ struct BreakEven {
   Answer answer = Answer::never;
   std::optional<double> value;  // interpolated between `below` and `above`; a measured size when they are equal
   double below = 0, above = 0;  // measured neighbours of `value`; 0 without it
+  bool at_jump = false;         // `value` is `above`: the time of one device jumps in between, nothing is interpolated
   std::optional<double> until;  // size above which several devices no longer pay
   std::optional<double> low;    // size at which the upper ends of the speedups' intervals reach the threshold
   std::optional<double> high;   // size at which the lower ends reach it

@@ -40,7 +40,16 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-/// Statistics of one sample set, in the unit of the samples. n counts independent runs.
+/// A number with its interval, which is absent where nothing is known about its error.
+struct Estimate {
+  double value = 0;
+  std::optional<Interval> ci;
+
+  bool operator==(const Estimate&) const = default;
+};
+
+/// Statistics of one sample set, in the unit of the samples. n counts independent runs. Fewer than five runs give no
+/// interval.
 struct SampleSummary {
   int64_t n = 0;
   double mean = 0;
@@ -49,8 +58,8 @@ struct SampleSummary {
   double mad = 0;  // median absolute deviation, not scaled
   double minimum = 0;
   double maximum = 0;
-  std::optional<Interval> ci;         // Student t interval of the mean; absent when n < 2
-  std::optional<Interval> median_ci;  // percentile bootstrap; absent when n < 2
+  std::optional<Interval> ci;         // Student t interval of the mean
+  std::optional<Interval> median_ci;  // percentile bootstrap; with several processes that of process_median
   int64_t num_outliers = 0;           // |0.6745 (x - median) / mad| > 3.5
   double mean_without_outliers = 0;
   double sd_without_outliers = 0;
@@ -59,6 +68,9 @@ struct SampleSummary {
   double process_median = 0;  // geometric mean of the processes' medians; 0 with one process
   double process_sd = 0;      // standard deviation of the processes' medians around process_median
 
+  /// What every table, ratio and rate is computed from: the median over runs; of several processes the geometric mean
+  /// of their medians.
+  Estimate estimate() const { return {num_processes > 1 ? process_median : median, median_ci}; }
   bool operator==(const SampleSummary&) const = default;
 };
 
@@ -132,11 +144,10 @@ struct StudyCell {
   int64_t steps = 0;   // timed steps of one run
   int64_t warmup = 0;  // untimed steps before them
   SampleSummary step_time_us;
-  SampleSummary throughput;                 // samples/s over all devices
   std::optional<double> memory_peak_bytes;  // per device, largest over runs
   std::optional<double> memory_modelled_bytes;
-  std::optional<double> tokens_per_s;         // mean over runs; of models of tokens
-  std::optional<double> model_flops_per_s;    // mean over runs: step_flops per second
+  std::optional<double> tokens_per_s;         // at the estimate of the step time; of models of tokens
+  std::optional<double> model_flops_per_s;    // at the estimate of the step time
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
   std::optional<double> loss_last;
@@ -148,6 +159,9 @@ struct StudyCell {
   std::optional<StepAccount> account;
   int64_t num_failed = 0;  // runs without a result; StudySummary::notes has the reasons
   int64_t num_waived = 0;
+
+  /// Samples/s over all devices: global batch / step time. Of a cell with a result.
+  Estimate throughput() const;
 };
 
 // `unclear` is first, so that a default-initialised value makes no claim.
@@ -223,7 +237,7 @@ constexpr std::string_view to_string(SerialTrend trend) {
 /// Ratio of two sample sets with its tests. `ratio` > 1 means that the first is faster.
 struct PairTest {
   double ratio = 1;
-  std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one sample
+  std::optional<Interval> ci;  // absent when either side has fewer than five runs
   int64_t n_first = 0;         // runs
   int64_t n_second = 0;
   int64_t processes_first = 1;
@@ -252,19 +266,19 @@ struct StudyComparison {
   int64_t more_runs = 0;  // as test.more_runs, for the recommendation
 };
 
-/// Geometric mean of the speedups of one model, scaling mode, math mode, launch mode and device count over its batches.
+/// Geometric mean over the batches of the speedups of one configuration. Whether several devices pay is answered batch
+/// by batch, not by an average.
 struct AverageSpeedup {
   std::string model;
   std::string scaling;
   std::string math;
   std::string strategy;
   std::string launch;
+  std::string configuration;  // all that distinguishes plans: "ddp, graph, 2 micro-batches"
   int64_t devices = 0;
   int64_t num_batches = 0;
   double geometric_mean = 1;
-  std::optional<Interval> ci;  // bootstrap over the runs of every cell
-  Recommendation recommendation = Recommendation::unclear;
-  bool batches_disagree = false;  // some batches favour several devices and others one: the average gives no answer
+  std::optional<Interval> ci;  // from the intervals of the speedups
 };
 
 /// Upper bound of the speedup of two devices over one at a global batch B: T1(B) / T1(B/2), where each device computes
@@ -273,8 +287,8 @@ struct AverageSpeedup {
 struct SpeedupBound {
   CellKey whole, half;
   double ratio = 1;
-  std::optional<Interval> ci;  // bootstrap of the ratio of means; absent when either side has one run
-  bool cannot_pay = false;     // the interval's upper end is below the threshold for recommending several devices
+  std::optional<Interval> ci;
+  bool cannot_pay = false;  // the interval's upper end is below the threshold for recommending several devices
 };
 
 /// One batch size of a study on one device, in the requested configuration.
@@ -304,7 +318,7 @@ struct SerialPoint {
   int64_t devices = 0;
   double speedup = 1;
   double fraction = 0;
-  std::optional<Interval> ci;  // bootstrap over the runs of both cells
+  std::optional<Interval> ci;  // from the interval of the speedup
 
   bool operator==(const SerialPoint&) const = default;
 };
@@ -314,7 +328,7 @@ struct SerialFraction {
   CellKey cell;  // of the largest device count
   std::vector<SerialPoint> points;
   double fitted = 0;                  // f by least squares over the device counts
-  std::optional<Interval> fitted_ci;  // bootstrap over the runs of every cell
+  std::optional<Interval> fitted_ci;  // from the intervals of the step times
   double growth = 0;                  // e of the largest device count minus e of the smallest
   std::optional<Interval> growth_ci;
   SerialTrend trend = SerialTrend::unclear;
@@ -329,6 +343,7 @@ struct StudySummary {
   std::optional<OneDeviceSummary> one_device;
   std::string conclusion;
   std::vector<Provenance> provenance;  // distinct ones, start times ignored
+  std::vector<std::string> warnings;   // why the times may not be those of the devices: a busy host, a throttled job
   std::vector<std::string> notes;      // failed and waived runs, missing baselines, truncated files
 };
 

@@ -22,7 +22,7 @@ StudyGroup group_of(const CellKey& key) { return {key.model, key.num_parameters,
 std::vector<StudyGroup> groups_of(const StudySummary& summary) {
   std::set<StudyGroup> groups;
   for (const StudyCell& cell : summary.cells)
-    if (cell.throughput.n > 0) groups.insert(group_of(cell.key));
+    if (cell.step_time_us.n > 0) groups.insert(group_of(cell.key));
   return {groups.begin(), groups.end()};
 }
 

@@ -23,7 +23,7 @@ std::vector<const StudyComparison*> comparisons_of(const StudySummary& summary, 
 
 Origin origin_of(const StudySummary& summary, const StudyGroup& group) {
   for (const StudyCell& cell : summary.cells)
-    if (group_of(cell.key) == group && cell.throughput.n > 0) return cell.origin;
+    if (group_of(cell.key) == group && cell.step_time_us.n > 0) return cell.origin;
   return Origin::measured;
 }
 

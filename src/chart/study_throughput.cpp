@@ -80,16 +80,16 @@ DataTable table_of(const std::vector<const StudyCell*>& cells, const Configurati
   for (const StudyCell* cell : cells) {
     const std::string series = series_of(cell->key, names, words);
     if (std::find(order.begin(), order.end(), series) == order.end()) order.push_back(series);
-    const auto& ci = cell->throughput.ci;
+    const auto [rate, ci] = cell->throughput();
     const int64_t batch = fixed_batch(cell->key);
     TableValue crossing;
     if (const auto found = crossovers.find(batch); cell->key.devices > 1 && found != crossovers.end()) {
       crossing = found->second;  // one label per batch
       crossovers.erase(found);
     }
-    table.rows.push_back({series, batch, cell->key.devices, cell->throughput.mean,
+    table.rows.push_back({series, batch, cell->key.devices, rate,
                           ci && ci->low > 0 ? TableValue(ci->low) : TableValue(),
-                          ci ? TableValue(ci->high) : TableValue(), cell->throughput.n, crossing});
+                          ci ? TableValue(ci->high) : TableValue(), cell->step_time_us.n, crossing});
   }
   return table;
 }
@@ -155,7 +155,7 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   std::vector<const StudyCell*> cells;
   std::set<int64_t> batches;
   for (const StudyCell& cell : summary.cells)
-    if (group_of(cell.key) == group && cell.throughput.n > 0) {
+    if (group_of(cell.key) == group && cell.step_time_us.n > 0) {
       cells.push_back(&cell);
       batches.insert(fixed_batch(cell.key));
     }
@@ -167,8 +167,9 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
   std::vector<std::string> order, crossing_texts;
   for (const auto& [batch, text] : format_crossover(summary, group, words, false)) crossing_texts.push_back(text);
   const StudyCell& best = **std::max_element(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
-    return a->throughput.mean < b->throughput.mean;
+    return a->throughput().value < b->throughput().value;
   });
+  const Estimate highest = best.throughput();
   Chart chart;
   chart.id = "throughput-" + group_slug(group);
   chart.title = "Throughput against the batch (samples/s, logarithmic)";
@@ -177,9 +178,9 @@ std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGr
       table_of(cells, ConfigurationNames(summary, group), words, format_crossover(summary, group, words, true), order);
   chart.spec = spec_of(group, batches, order, chart.table);
   chart.summary = fmt::format("Highest: {} samples/s on {} {} at batch {} (n = {} runs).",
-                              format_plus_minus(best.throughput.mean, best.throughput.ci), best.key.devices,
+                              format_plus_minus(highest.value, highest.ci), best.key.devices,
                               best.key.devices == 1 ? words.one : words.many, with_thousands(fixed_batch(best.key)),
-                              best.throughput.n);
+                              best.step_time_us.n);
   if (cells.back()->key.devices > 1)
     chart.summary += fmt::format(" {}.", crossing_texts.empty() ? "No measured batch from which on several are faster"
                                                                 : fmt::format("{}", fmt::join(crossing_texts, "; ")));

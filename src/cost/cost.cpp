@@ -14,6 +14,7 @@
 #include "sensor/report/cost.h"
 #include "sensor/report/results.h"
 #include "stats/compare.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -99,18 +100,25 @@ void add_payback(const PriceTable& prices, const CostRow& one, const CostRow& se
   if (!gain.never_paid_back) gain.payback_months = invest / monthly;
 }
 
+/// The speedup that the study itself gives, where both are cells of one study; otherwise that of the two throughputs.
+Estimate speedup_of(const MeasuredRow& one, const MeasuredRow& several) {
+  if (several.study && several.study == one.study)
+    for (const StudyComparison& c : several.study->comparisons)
+      if (c.multi == several.cell->key && c.single == one.cell->key) return {c.test.ratio, c.test.ci};
+  return ratio_of({several.row.throughput, several.row.throughput_ci}, {one.row.throughput, one.row.throughput_ci});
+}
+
 CostGain gain_of(const MeasuredRow& one, const MeasuredRow& several) {
-  const SpeedupPoint point = speedup_point(static_cast<double>(several.row.size), {several.time_us, several.throughput},
-                                           {one.time_us, one.throughput}, several.by_time);
+  const Estimate speedup = speedup_of(one, several);
   CostGain gain;
-  gain.speedup = point.speedup;
-  gain.speedup_ci = point.ci;
+  gain.speedup = speedup.value;
+  gain.speedup_ci = speedup.ci;
   if (!one.row.hourly_price || !several.row.hourly_price) return gain;
   const double price = *one.row.hourly_price;
   gain.break_even_speedup = *several.row.hourly_price / price;
   gain.further_price = *several.row.hourly_price - price;
   gain.break_even_price = (gain.speedup - 1) * price;
-  if (point.ci) gain.break_even_price_ci = Interval{(point.ci->low - 1) * price, (point.ci->high - 1) * price};
+  if (speedup.ci) gain.break_even_price_ci = Interval{(speedup.ci->low - 1) * price, (speedup.ci->high - 1) * price};
   gain.payoff = payoff_of(gain);
   return gain;
 }
@@ -168,10 +176,13 @@ std::map<std::string, Curve> curves_of(const Rows& rows, Notes& notes) {
   return curves;
 }
 
-void add_break_even(const Curve& curve, bool by_price, double threshold, CostReport& report) {
+void add_break_even(const Rows& rows, const Curve& curve, bool by_price, double threshold, CostReport& report) {
   std::vector<SpeedupPoint> points;
-  for (const auto& [size, row] : curve.rows)
-    points.push_back({static_cast<double>(size), row->gain->speedup, row->gain->speedup_ci});
+  for (const auto& [size, row] : curve.rows) {
+    const MeasuredRow& one = rows[row->gain->baseline];
+    const double one_us = one.row.size == size ? one.time_us : 0;  // not under weak scaling, nor over parameters
+    points.push_back({static_cast<double>(size), row->gain->speedup, row->gain->speedup_ci, one_us});
+  }
   BreakEven found = find_break_even(std::move(points), threshold);
   found.size_name = curve.size_name;
   found.work = curve.work;
@@ -183,9 +194,9 @@ void add_break_even(const Curve& curve, bool by_price, double threshold, CostRep
 
 void add_break_evens(const Rows& rows, CostReport& report) {
   for (const auto& [name, curve] : curves_of(rows, report.notes)) {
-    add_break_even(curve, false, 1, report);
+    add_break_even(rows, curve, false, 1, report);
     const CostGain& gain = *curve.rows.begin()->second->gain;  // same devices, and so the same prices, at every size
-    if (gain.break_even_speedup) add_break_even(curve, true, *gain.break_even_speedup, report);
+    if (gain.break_even_speedup) add_break_even(rows, curve, true, *gain.break_even_speedup, report);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "sensor/report/cost.h"
 #include "sensor/report/results.h"
 #include "stats/bootstrap.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {
@@ -26,21 +27,18 @@ std::string devices_text(const std::vector<std::string>& names, int64_t devices)
   return counted_devices(names);
 }
 
-Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
-
-/// Energy per sample in J, if the records have the energy of their timed steps.
+/// Energy per sample in J, the median over runs, if the records have the energy of their timed steps.
 std::optional<double> joule_per_sample(const std::vector<Record>& records, const StudyCell& cell) {
-  double joule = 0, samples = 0;
+  std::vector<double> joule;
   for (const Record& record : records) {
     if (record.kind != "study-run" || record.status.kind != Status::Kind::ok || cell_key_of(record) != cell.key)
       continue;
     const auto energy = record.value("energy");
     if (!energy || cell.steps < 1) return std::nullopt;
-    joule += *energy;
-    samples += static_cast<double>(cell.steps * cell.key.global_batch);
+    joule.push_back(*energy / static_cast<double>(cell.steps * cell.key.global_batch));
   }
-  if (!(samples > 0)) return std::nullopt;
-  return joule / samples;
+  if (joule.empty()) return std::nullopt;
+  return median_of(joule);
 }
 
 MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
@@ -63,14 +61,15 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   row.configuration = devices_text(row.device_names, key.devices) + ", " + configuration_text(key);
   if (key.devices > 1 && key.scaling == "weak") row.configuration += ", weak scaling";
   row.unit = "samples";
-  row.n = cell.throughput.n;
-  row.throughput = cell.throughput.mean;
-  row.throughput_ci = cell.throughput.ci;
+  const Estimate throughput = cell.throughput();
+  row.n = cell.step_time_us.n;
+  row.throughput = throughput.value;
+  row.throughput_ci = throughput.ci;
   row.joule_per_work = joule_per_sample(run.records, cell);
-  measured.by_time = key.scaling != "weak";
+  measured.study = &*run.study;
+  measured.cell = &cell;
   measured.baseline_size = size_of_one_device(key.global_batch, key.devices, key.scaling);
-  measured.time_us = moments(cell.step_time_us);
-  measured.throughput = moments(cell.throughput);
+  measured.time_us = cell.step_time_us.estimate().value;
   measured.memory_bytes = cell.memory_peak_bytes;
   // Zero input time means a zero share, for any account.
   if (cell.account && cell.account->input_us <= 0) measured.input_share = 0;
@@ -108,12 +107,11 @@ MeasuredRow sensor_row(const CostRun& run, const SensorResult& result) {
       row.configuration += fmt::format(", {}{}", std::string_view(name) == "merge" ? "merge " : "", value);
   if (row.devices > 1 && result.scaling == "weak") row.configuration += ", weak scaling";
   row.unit = result.unit.substr(0, result.unit.size() - 2);  // without "/s"
-  row.n = static_cast<int64_t>(result.throughput.size());
-  measured.time_us = moments_of(result.time_us);
-  measured.throughput = moments_of(result.throughput);
-  row.throughput = measured.throughput.mean;
-  row.throughput_ci = bootstrap_mean(result.throughput);
-  measured.by_time = result.scaling == "strong";
+  const Estimate throughput = result.throughput();
+  row.n = static_cast<int64_t>(result.time_us.size());
+  row.throughput = throughput.value;
+  row.throughput_ci = throughput.ci;
+  measured.time_us = median_of(result.time_us);
   measured.baseline_size = size_of_one_device(result.items, result.devices, result.scaling);
   return measured;
 }
@@ -151,7 +149,7 @@ std::vector<MeasuredRow> measured_rows(const std::vector<CostRun>& runs, std::ve
       continue;
     }
     for (const StudyCell& cell : run.study->cells)
-      if (cell.throughput.n > 0) rows.push_back(study_row(run, cell));
+      if (cell.step_time_us.n > 0) rows.push_back(study_row(run, cell));
     for (const std::string& note : run.study->notes) add_note(notes, fmt::format("{}: {}", run.name, note));
   }
   if (rows.empty())

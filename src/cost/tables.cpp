@@ -150,7 +150,7 @@ std::vector<std::string> cost_method() {
       "machine.";
   constexpr const char* kPays =
       "Several devices pay where their speedup over the best one device of their kind is at least the ratio of the "
-      "prices of an hour; the verdict is by the 95 % interval of the speedup (delta method, Welch degrees of freedom).";
+      "prices of an hour; the verdict is by the 95 % interval of the speedup, which is that of the study.";
   constexpr const char* kWorth =
       "Further devices are worth at most (speedup - 1) x the price of an hour of one device.";
   constexpr const char* kPayback =

@@ -145,8 +145,10 @@ Advice advise_predicted(const AdviceRequest& request, const ModelSpec& model, co
   for (const DevicesAnswer& answer : outcome.by_devices) {
     if (answer.devices == 1) continue;
     ++several;
-    against += answer.verdict == "does not pay", marginal += answer.verdict == "marginal";
-    const bool pays = answer.verdict == "pays" || outcome.by_devices.front().devices > 1;
+    against += answer.verdict == "does not pay" || answer.verdict == "would not pay",
+        marginal += answer.verdict == "marginal";
+    const bool pays =
+        answer.verdict == "pays" || answer.verdict == "would pay" || outcome.by_devices.front().devices > 1;
     if (pays && (!best || answer.step_us < best->step_us)) best = &answer;
     advice.evidence.push_back(fmt::format("modelled: {}, {:.2f}x one device [{:.2f}, {:.2f}]: {}", answer.best,
                                           answer.speedup, answer.speedup_interval.low, answer.speedup_interval.high,

@@ -275,6 +275,13 @@ Interval interval_of(const PlanAccount& account, double interval_factor) {
   return {account.step_us() * std::exp(-half), account.step_us() * std::exp(half)};
 }
 
+Estimate predicted_speedup(const PlanAccount& one, const PlanAccount& several, double interval_factor) {
+  constexpr double kSharedError = 0.8;  // correlation
+  const double a = one.relative_sd, b = several.relative_sd, ratio = one.step_us() / several.step_us();
+  const double half = kNormal95 * interval_factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedError * a * b));
+  return {ratio, Interval{ratio * std::exp(-half), ratio * std::exp(half)}};
+}
+
 SoftwareProfile profile_of(const Calibration& calibration) {
   const std::string& software = calibration.software;
   if (software == "amdahl" && calibration.device_kind == "cuda") return amdahl_gpu_profile(calibration.math);

@@ -40,6 +40,9 @@ PlanAccount account_of(const Workload& work, const Rates& rates, PipelineMethod 
 /// 95 % interval of a step.
 Interval interval_of(const PlanAccount& account, double interval_factor);
 
+/// one / several with its 95 % interval: the errors of their rates, which are of the same device, are correlated.
+Estimate predicted_speedup(const PlanAccount& one, const PlanAccount& several, double interval_factor);
+
 /// The profile of a calibration's software, device and math. Error{usage} for unknown software.
 SoftwareProfile profile_of(const Calibration& calibration);
 

@@ -21,8 +21,6 @@ namespace amdahl {
 namespace {
 
 constexpr size_t kSimulated = 30;  // plans of each device count whose pipeline is simulated, not bounded
-// Correlation of the errors of two plans' predictions: they share the rates of the same device.
-constexpr double kSharedError = 0.8;
 
 // Counts and times of stages, which plans that differ in schedule, ZeRO, overlap and buckets share, and what their
 // memory shares.
@@ -126,12 +124,12 @@ void keep_best_variants(std::vector<RankedPlan>& plans) {
   plans = std::move(kept);
 }
 
-std::string_view verdict_of(const Interval& speedup) {
+std::string_view verdict_of(const Interval& speedup, bool assumed) {
   switch (recommend(speedup)) {
     case Recommendation::multi_device:
-      return "pays";
+      return assumed ? "would pay" : "pays";
     case Recommendation::single_device:
-      return "does not pay";
+      return assumed ? "would not pay" : "does not pay";
     case Recommendation::marginal:
       return "marginal";
     default:
@@ -139,7 +137,7 @@ std::string_view verdict_of(const Interval& speedup) {
   }
 }
 
-DevicesAnswer answer_of(const RankedPlan& best, const RankedPlan* single, double factor) {
+DevicesAnswer answer_of(const RankedPlan& best, const RankedPlan* single, const Calibration& calibration) {
   DevicesAnswer answer;
   answer.devices = best.step.plan.num_devices();
   answer.best = best.text, answer.step_us = best.step.step_us, answer.interval = best.step.interval;
@@ -148,11 +146,10 @@ DevicesAnswer answer_of(const RankedPlan& best, const RankedPlan* single, double
     answer.verdict = single ? "" : "one device has no plan that fits";
     return answer;
   }
-  answer.speedup = single->step.step_us / best.step.step_us;
-  const double a = single->step.account.relative_sd, b = best.step.account.relative_sd;
-  const double half = kNormal95 * factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedError * a * b));
-  answer.speedup_interval = {answer.speedup * std::exp(-half), answer.speedup * std::exp(half)};
-  answer.verdict = verdict_of(answer.speedup_interval);
+  const Estimate speedup = predicted_speedup(single->step.account, best.step.account, calibration.interval_factor);
+  answer.speedup = speedup.value;
+  answer.speedup_interval = *speedup.ci;
+  answer.verdict = verdict_of(answer.speedup_interval, calibration.is_assumed());
   return answer;
 }
 
@@ -239,8 +236,7 @@ void rank_plans(const ModelSpec& model, const Calibration& calibration, const Ra
   }
   std::sort(all.begin(), all.end(), better);
   const RankedPlan* single = best.count(1) ? &best.at(1) : nullptr;
-  for (const auto& [devices, plan] : best)
-    outcome.by_devices.push_back(answer_of(plan, single, calibration.interval_factor));
+  for (const auto& [devices, plan] : best) outcome.by_devices.push_back(answer_of(plan, single, calibration));
   keep_best_variants(all);
   if (all.size() > 1) outcome.why = why_of(all[0], all[1]);
   all.resize(std::min(all.size(), static_cast<size_t>(std::max(1, request.top))));

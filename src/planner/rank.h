@@ -25,8 +25,8 @@ void explain_plan(const ModelSpec& model, const Calibration& calibration, const 
                   PlanOutcome& outcome);
 
 /// For every batch and device count: the smallest number of parameters of a family of models of dense layers (three
-/// hidden layers of w, w and w / 2 units, w from 16 to 16,384) from which on data parallelism (ddp) has a speedup of
-/// 1.10, by the prediction and by the lower end of its 95 % interval. Sizes are tried in steps of 2^(1/4) in w.
+/// hidden layers of w, w and w / 2 units, w from 16 to 16,384) from which on data parallelism (ddp) pays: `recommend`
+/// of the predicted speedup's interval, as for plans. Sizes are tried in steps of 2^(1/4) in w.
 std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const std::vector<int>& devices,
                                            const std::vector<int64_t>& batches);
 

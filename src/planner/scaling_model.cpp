@@ -11,6 +11,7 @@
 #include "base/number_text.h"
 #include "planner/catalogue.h"
 #include "stats/compare.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -31,17 +32,13 @@ auto work_of(const CellKey& key) {
 // The fastest configuration of each batch on one device.
 using Curve = std::map<int64_t, const StudyCell*>;
 
-Moments moments_of(const StudyCell& cell) {
-  return {cell.step_time_us.n, cell.step_time_us.mean, cell.step_time_us.sd};
-}
-
 std::string format_cell(const StudyCell& cell) {
   return fmt::format("batch {}, {}, {}, n = {}", with_thousands(cell.key.global_batch), cell.key.launch, cell.key.math,
                      cell.step_time_us.n);
 }
 
 struct StepAt {
-  Moments step;
+  Estimate step;
   PredictedTerm term;
   double backward_share = -1;  // share of the step; negative: unknown
 };
@@ -56,18 +53,17 @@ StepAt step_at(const Curve& curve, int64_t batch) {
   if (above->first == batch || above == curve.begin()) {
     const bool exact = above->first == batch;
     return {
-        moments_of(cell),
-        {"T1(B/n)", cell.step_time_us.mean, exact ? Origin::measured : Origin::modelled,
+        cell.step_time_us.estimate(),
+        {"T1(B/n)", cell.step_time_us.estimate().value, exact ? Origin::measured : Origin::modelled,
          exact ? format_cell(cell) : fmt::format("at most that of the smallest batch measured: {}", format_cell(cell))},
         backward_share(cell)};
   }
   const auto below = std::prev(above);
-  const Moments low = moments_of(*below->second), high = moments_of(cell);
   const double part = static_cast<double>(batch - below->first) / static_cast<double>(above->first - below->first);
-  const Moments between{std::min(low.n, high.n), low.mean + part * (high.mean - low.mean),
-                        std::hypot((1 - part) * low.sd, part * high.sd)};
+  const Weighted ends[] = {{below->second->step_time_us.estimate(), 1 - part}, {cell.step_time_us.estimate(), part}};
+  const Estimate between = sum_of(ends);
   return {between,
-          {"T1(B/n)", between.mean, Origin::modelled,
+          {"T1(B/n)", between.value, Origin::modelled,
            fmt::format("batch {} on the line between {} and {}", with_thousands(batch), format_cell(*below->second),
                        format_cell(cell))},
           backward_share(cell)};
@@ -110,7 +106,7 @@ void add_communication(const LinkModel& link, double bytes, ScalingPrediction& p
 void hide_communication(const StepAt& step, ScalingPrediction& prediction) {
   if (step.backward_share <= 0) return;
   const double communication = prediction.terms[1].us + prediction.terms[2].us;
-  prediction.terms.push_back({"hidden behind backward", -std::min(communication, step.backward_share * step.step.mean),
+  prediction.terms.push_back({"hidden behind backward", -std::min(communication, step.backward_share * step.step.value),
                               Origin::modelled,
                               fmt::format("backward is {:.0f} % of the step account; communication is taken to cost it "
                                           "nothing",
@@ -121,7 +117,7 @@ ScalingPrediction predict(const Curve& curve, const StudyCell& whole, int64_t de
                           const GpuKind* gpu, bool overlap) {
   ScalingPrediction prediction;
   prediction.single = whole.key;
-  prediction.single_us = whole.step_time_us.mean;
+  prediction.single_us = whole.step_time_us.estimate().value;
   prediction.n_single = whole.step_time_us.n;
   prediction.devices = devices;
   const int64_t share = (whole.key.global_batch + devices - 1) / devices;
@@ -131,12 +127,13 @@ ScalingPrediction predict(const Curve& curve, const StudyCell& whole, int64_t de
   add_update(whole, gpu, prediction);
   if (overlap) hide_communication(step, prediction);
   for (const PredictedTerm& term : prediction.terms) prediction.step_us += term.us;
-  Moments several = step.step;
-  several.mean = prediction.step_us;  // the model adds no spread
-  const PairTest test = test_moments(several, moments_of(whole), Direction::smaller_is_faster);
-  prediction.speedup = test.ratio;
-  prediction.ci = test.ci;
-  prediction.recommendation = recommend(test.ci);
+  Estimate several{prediction.step_us, step.step.ci};  // the model adds no spread
+  const double modelled = prediction.step_us - step.step.value;
+  if (several.ci) several.ci = Interval{several.ci->low + modelled, several.ci->high + modelled};
+  const Estimate speedup = ratio_of(whole.step_time_us.estimate(), several);
+  prediction.speedup = speedup.value;
+  prediction.ci = speedup.ci;
+  prediction.recommendation = recommend(speedup.ci);
   return prediction;
 }
 
@@ -153,19 +150,33 @@ std::vector<Curve> curves_of(const StudySummary& summary, const ScalingQuestion&
     });
     if (curve == curves.end()) curve = curves.insert(curves.end(), Curve{});
     const StudyCell*& best = (*curve)[cell.key.global_batch];
-    if (!best || cell.step_time_us.mean < best->step_time_us.mean) best = &cell;
+    if (!best || cell.step_time_us.estimate().value < best->step_time_us.estimate().value) best = &cell;
   }
   return curves;
 }
 
-// Adds measured cells of the same batch, math and device count, strong scaling.
-void add_measured(const StudySummary& summary, ScalingPrediction& prediction) {
+// Whether the run's devices were linked as the prediction assumes; a link that was measured is that of its machine.
+bool has_link(const StudySummary& summary, const LinkModel& link) {
+  const auto& models = link_models();
+  if (std::none_of(models.begin(), models.end(), [&](const LinkModel& model) { return model.name == link.name; }))
+    return true;
+  for (const Provenance& provenance : summary.provenance)
+    if (const auto off = provenance.facts.find("env.NCCL_P2P_DISABLE");
+        off != provenance.facts.end() && off->second != "0")
+      return link.name == "host";
+  const GpuKind* gpu = gpu_of(summary);
+  return gpu ? gpu->link == link.name : link.name != "host";
+}
+
+// Adds measured cells of the same batch, math and device count, strong scaling, over the same link.
+void add_measured(const StudySummary& summary, const LinkModel& link, ScalingPrediction& prediction) {
+  if (!has_link(summary, link)) return;
   for (const StudyCell& cell : summary.cells)
     if (cell.key.devices == prediction.devices && cell.key.global_batch == prediction.single.global_batch &&
         cell.key.scaling == "strong" && cell.key.math == prediction.single.math &&
         work_of(cell.key) == work_of(prediction.single) && cell.step_time_us.n > 0)
-      prediction.measured.push_back({cell.key.strategy, cell.step_time_us.mean,
-                                     prediction.single_us / cell.step_time_us.mean, cell.step_time_us.n});
+      prediction.measured.push_back({cell.key.strategy, cell.step_time_us.estimate().value,
+                                     prediction.single_us / cell.step_time_us.estimate().value, cell.step_time_us.n});
 }
 
 }  // namespace
@@ -184,7 +195,7 @@ ScalingOutlook predict_scaling(const StudySummary& summary, const LinkModel& lin
       for (const int64_t devices : question.devices) {
         if (devices > batch) continue;  // some device would have no row
         outlook.predictions.push_back(predict(curve, *cell, devices, link, gpu, question.overlap));
-        add_measured(summary, outlook.predictions.back());
+        add_measured(summary, link, outlook.predictions.back());
       }
     }
   if (outlook.predictions.empty())

@@ -11,7 +11,6 @@ namespace amdahl {
 namespace {
 
 constexpr int kLeastWidth = 16, kMostWidth = 16384;
-constexpr double kSharedErrors = 0.8;  // as in rank.cpp
 
 ModelSpec dense_model_of_width(int64_t width) {
   ModelSpec model;
@@ -36,20 +35,10 @@ PlanAccount account_on(const ModelSpec& model, const Calibration& calibration, c
   return account_of(make_workload(model, plan, profile_of(calibration)), rates, PipelineMethod::bound);
 }
 
-struct Gain {
-  double speedup = 1, low = 1;
-};
-
-Gain gain_of(const ModelSpec& model, const Calibration& calibration, const Rates& rates, int devices, int64_t batch) {
-  const PlanAccount one = account_on(model, calibration, rates, 1, batch),
-                    several = account_on(model, calibration, rates, devices, batch);
-  const double a = one.relative_sd, b = several.relative_sd;
-  const double half =
-      kNormal95 * calibration.interval_factor * std::sqrt(std::max(0.0, a * a + b * b - 2 * kSharedErrors * a * b));
-  Gain gain;
-  gain.speedup = one.step_us() / several.step_us();
-  gain.low = gain.speedup * std::exp(-half);
-  return gain;
+Estimate speedup_of(const ModelSpec& model, const Calibration& calibration, const Rates& rates, int devices,
+                    int64_t batch) {
+  return predicted_speedup(account_on(model, calibration, rates, 1, batch),
+                           account_on(model, calibration, rates, devices, batch), calibration.interval_factor);
 }
 
 }  // namespace
@@ -79,10 +68,8 @@ std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const
         // Downwards, so that the smallest size counts from which on all larger ones pay.
         for (double width = kMostWidth; width >= kLeastWidth; width /= step) {
           const ModelSpec model = dense_model_of_width(static_cast<int64_t>(std::lround(width)));
-          const Gain gain = gain_of(model, calibration, rates, count, batch);
-          if (gain.speedup < kMultiBeneficial) break;
+          if (recommend(speedup_of(model, calibration, rates, count, batch).ci) != Recommendation::multi_device) break;
           threshold.parameters = model.num_parameters();
-          if (gain.low >= kMultiBeneficial) threshold.certain_parameters = model.num_parameters();
         }
       all.push_back(threshold);
     }

@@ -38,6 +38,7 @@ void visit_fields(Visitor& f, BreakEven& b) {
   f("has_interval", b.has_interval), f("num_sizes", b.num_sizes);
   f.derived("measured", Interval{b.measured_low, b.measured_high});
   f("value", b.value), f("until", b.until), f("low", b.low), f("high", b.high);
+  f.when(b.at_jump, "at_jump", b.at_jump);
   if (b.value) f.derived("between", Interval{b.below, b.above});
 }
 

@@ -99,7 +99,6 @@ template <class Visitor>
 void visit_fields(Visitor& f, SizeThreshold& one) {
   f("global_batch", one.global_batch), f("devices", one.devices);
   f.when(one.parameters > 0, "parameters", one.parameters);
-  f.when(one.certain_parameters > 0, "certain_parameters", one.certain_parameters);
 }
 
 template <class Visitor>

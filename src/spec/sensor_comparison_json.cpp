@@ -22,7 +22,7 @@ json cost_json(const SensorCost& cost) {
 }
 
 json row_json(const SensorRow& row) {
-  json throughput{{"n", row.n}, {"mean", finite(row.throughput, "throughput")}};
+  json throughput{{"n", row.n}, {"value", finite(row.throughput, "throughput")}};
   if (row.throughput_ci) throughput["ci"] = interval_json(*row.throughput_ci);
   json object{{"role", kRoleNames[static_cast<size_t>(row.role)]},
               {"run", row.run},

@@ -29,6 +29,11 @@ void visit_fields(Visitor& f, SampleSummary& s) {
 }
 
 template <class Visitor>
+void visit_fields(Visitor& f, Estimate& e) {
+  f("value", e.value), f("ci", e.ci);
+}
+
+template <class Visitor>
 void visit_fields(Visitor& f, PairTest& t) {
   f("ratio", t.ratio), f("ci", t.ci), f("n_first", t.n_first), f("n_second", t.n_second);
   f("p_welch", t.p_welch), f("p_mann_whitney", t.p_mann_whitney), f("p_holm", t.p_holm), f("p_same", t.p_same);
@@ -83,7 +88,8 @@ void visit_fields(Visitor& f, StudyCell& cell) {
   f("steps", cell.steps), f("warmup", cell.warmup);
   f("num_failed", cell.num_failed), f("num_waived", cell.num_waived);
   f.when(cell.step_time_us.n > 0, "step_time_us", cell.step_time_us);
-  f.when(cell.throughput.n > 0, "throughput_samples_per_s", cell.throughput);
+  if constexpr (!Visitor::kReads)
+    if (cell.step_time_us.n > 0) f.derived("throughput_samples_per_s", cell.throughput());
   f("memory_peak_bytes", cell.memory_peak_bytes), f("memory_modelled_bytes", cell.memory_modelled_bytes);
   f("tokens_per_s", cell.tokens_per_s), f("model_flops_per_s", cell.model_flops_per_s);
   f("utilisation_percent", cell.utilisation_percent);
@@ -112,7 +118,7 @@ void visit_fields(Visitor& f, AverageSpeedup& a) {
   f("model", a.model), f("scaling", a.scaling), f("math", a.math), f("strategy", a.strategy), f("launch", a.launch);
   f("devices", a.devices), f("num_batches", a.num_batches);
   f("geometric_mean", a.geometric_mean), f("ci", a.ci);
-  f("recommendation", a.recommendation), f("batches_disagree", a.batches_disagree);
+  f.when(true, "configuration", a.configuration);
 }
 
 template <class Visitor>
@@ -157,6 +163,7 @@ void visit_fields(Visitor& f, StudySummary& summary) {
   f.when(true, "serial_fractions", summary.serial_fractions);
   f("one_device", summary.one_device);
   f("provenance", summary.provenance), f("notes", summary.notes);
+  f.when(!summary.warnings.empty(), "warnings", summary.warnings);
 }
 
 json key_json(const CellKey& key) { return axes_json(axes_of(key)); }

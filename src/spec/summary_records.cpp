@@ -1,4 +1,4 @@
-// Converts a study's summary.json to Records: of the runs only mean, standard deviation and number are known.
+// Converts a study's summary.json to Records: of the runs only median, mean, standard deviation and number are known.
 #include <fmt/format.h>
 
 #include "base/record_values.h"
@@ -43,6 +43,21 @@ void add_summary(Record& record, const std::string& name, const char* unit, cons
       record.series.push_back({name + row.suffix, unit, {interval->low, interval->high}});
 }
 
+/// Of runs whose rates are not kept: that of the step times, with their relative spread.
+SampleSummary throughput_of(const StudyCell& cell) {
+  const SampleSummary& time = cell.step_time_us;
+  SampleSummary rate;
+  if (time.n == 0) return rate;
+  const Estimate estimate = cell.throughput();
+  rate.n = time.n;
+  rate.num_processes = time.num_processes;
+  rate.mean = rate.median = rate.process_median = estimate.value;
+  rate.median_ci = estimate.ci;
+  rate.sd = estimate.value * time.sd / time.mean;
+  if (time.num_processes > 1) rate.process_sd = estimate.value * time.process_sd / time.process_median;
+  return rate;
+}
+
 Record record_of(const StudyCell& cell, const Provenance& provenance) {
   Record record;
   record.kind = "study-run";
@@ -53,7 +68,7 @@ Record record_of(const StudyCell& cell, const Provenance& provenance) {
   record.axes["steps"] = cell.steps;
   record.axes["warmup"] = cell.warmup;
   add_summary(record, "step_time", "us", cell.step_time_us);
-  add_summary(record, "throughput", "samples/s", cell.throughput);
+  add_summary(record, "throughput", "samples/s", throughput_of(cell));
   return record;
 }
 

@@ -4,30 +4,32 @@
 #include <cmath>
 
 #include "stats/distributions.h"
+#include "stats/estimate.h"
 #include "stats/hypothesis.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
 
-constexpr double kPower = 0.8;      // power: probability that the estimated runs give a verdict; the usual choice
-constexpr int64_t kFewestRuns = 5;  // with fewer runs the noise estimate is too poor to extrapolate
+constexpr double kPower = 0.8;  // power: probability that the estimated runs give a verdict; the usual choice
 
 int64_t clamp_runs(double runs) {
   if (!(runs < static_cast<double>(kMoreRunsLimit))) return kMoreRunsLimit;
   return static_cast<int64_t>(std::ceil(runs * (1 - 1e-12)));  // rounding error must not add a run
 }
 
-// Further runs per side needed to detect a difference of this size (normal approximation of the two-sample t test) or
-// to show equivalence within the margin, whichever needs fewer.
-int64_t runs_to_settle(const Moments& a, const Moments& b, size_t num_tests) {
+// Further runs per side needed to detect a difference of this size (normal approximation of the two-sample t test and
+// of the interval, whichever needs more) or to show equivalence within the margin, whichever needs fewer.
+int64_t runs_to_settle(const Moments& a, const Moments& b, size_t num_tests, TestLevel level) {
   const int64_t n = std::min(a.n, b.n);
   if (n < kFewestRuns) return kFewestRuns - n;
   const double variance = a.sd * a.sd + b.sd * b.sd;
   const double difference = std::abs(a.mean - b.mean);
   const double room = kSameMargin * b.mean - difference;
   const double power = normal_quantile(kPower);
-  const double differ_z = normal_quantile(1 - kSignificance / 2 / static_cast<double>(num_tests)) + power;
+  const double test_z = normal_quantile(1 - kSignificance / 2 / static_cast<double>(num_tests)) + power;
+  const double interval_z = normal_quantile(0.5 + kConfidence / 2) + power;
+  const double differ_z = std::max(test_z, interval_z * (level == TestLevel::runs ? std::sqrt(kMedianEfficiency) : 1));
   const double same_z = normal_quantile(1 - kSameSignificance) + power;
   double runs = static_cast<double>(kMoreRunsLimit);
   if (difference > 0) runs = std::min(runs, differ_z * differ_z * variance / (difference * difference));
@@ -36,67 +38,73 @@ int64_t runs_to_settle(const Moments& a, const Moments& b, size_t num_tests) {
 }
 
 Verdict verdict_of(const PairTest& test) {
-  if (test.p_same < kSameSignificance) return Verdict::same;
+  if (test.p_same < kSameSignificance && std::abs(test.ratio - 1) <= kSameMargin) return Verdict::same;
   if (!test.ci || !(test.p_holm < kSignificance)) return Verdict::unclear;
   if (test.ci->low > 1) return Verdict::faster;
   if (test.ci->high < 1) return Verdict::slower;
   return Verdict::unclear;
 }
 
-// Interval of the ratio of two means by the delta method; nullopt when a side has one sample.
-std::optional<Interval> delta_interval(const Moments& above, const Moments& below) {
-  if (above.n < 2 || below.n < 2) return std::nullopt;
-  const auto share = [](const Moments& m) { return m.sd * m.sd / (static_cast<double>(m.n) * m.mean * m.mean); };
-  const double a = share(above), b = share(below), variance = a + b, ratio = above.mean / below.mean;
-  if (!(variance > 0)) return Interval{ratio, ratio};
-  const double df =
-      variance * variance / (a * a / static_cast<double>(above.n - 1) + b * b / static_cast<double>(below.n - 1));
-  const double width = student_t_quantile(1 - (1 - kConfidence) / 2, df) * std::sqrt(variance);
-  return Interval{ratio * std::exp(-width), ratio * std::exp(width)};
+struct Side {
+  Estimate estimate;
+  Moments moments;
+};
+
+// Without Holm's adjustment and the verdict.
+PairTest test_of(const Side& first, const Side& second, Direction direction) {
+  const bool larger = direction == Direction::larger_is_faster;
+  const Side &above = larger ? first : second, &below = larger ? second : first;
+  PairTest test;
+  test.n_first = first.moments.n;
+  test.n_second = second.moments.n;
+  test.p_welch = welch_t(first.moments, second.moments).p;
+  test.p_same = equivalence(above.moments, below.moments, kSameMargin).p;
+  if (below.estimate.value > 0) {
+    const Estimate ratio = ratio_of(above.estimate, below.estimate);
+    test.ratio = ratio.value;
+    test.ci = ratio.ci;
+  }
+  if (has_too_few_runs(test)) make_untested(test);
+  return test;
 }
 
 }  // namespace
 
 std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const BootstrapOptions& options) {
+  const auto side = [&](std::span<const double> samples) {
+    return Side{{median_of(samples), bootstrap_median(samples, options)}, moments_of(samples)};
+  };
   std::vector<PairTest> tests;
+  std::vector<std::pair<Moments, Moments>> moments;
   for (const PairSamples& pair : pairs) {
-    const bool larger = pair.direction == Direction::larger_is_faster;
-    const SamplePair ratio{larger ? pair.first : pair.second, larger ? pair.second : pair.first};
-    PairTest test;
-    test.n_first = static_cast<int64_t>(pair.first.size());
-    test.n_second = static_cast<int64_t>(pair.second.size());
-    const double below = mean_of(ratio.denominator);
-    test.ratio = below > 0 ? mean_of(ratio.numerator) / below : 1.0;
-    if (below > 0) test.ci = bootstrap_ratio_of_means(ratio, options);
-    test.p_welch = welch_t(pair.first, pair.second).p;
-    test.p_mann_whitney = mann_whitney(pair.first, pair.second).p;
-    test.p_same = equivalence(ratio.numerator, ratio.denominator, kSameMargin).p;
-    tests.push_back(test);
+    const Side first = side(pair.first), second = side(pair.second);
+    moments.emplace_back(first.moments, second.moments);
+    tests.push_back(test_of(first, second, pair.direction));
+    if (!has_too_few_runs(tests.back())) tests.back().p_mann_whitney = mann_whitney(pair.first, pair.second).p;
   }
   std::vector<TestedPair> judged;
-  for (size_t i = 0; i < tests.size(); ++i)
-    judged.push_back({&tests[i], moments_of(pairs[i].first), moments_of(pairs[i].second)});
+  for (size_t i = 0; i < tests.size(); ++i) judged.push_back({&tests[i], moments[i].first, moments[i].second});
   judge_together(judged);
   return tests;
 }
 
-PairTest test_moments(const Moments& first, const Moments& second, Direction direction) {
-  const bool larger = direction == Direction::larger_is_faster;
-  const Moments &above = larger ? first : second, &below = larger ? second : first;
-  PairTest test;
-  test.n_first = first.n;
-  test.n_second = second.n;
+PairTest test_summaries(const SampleSummary& first, const SampleSummary& second, Direction direction) {
+  const auto side = [](const SampleSummary& s) { return Side{s.estimate(), {s.n, s.mean, s.sd}}; };
+  PairTest test = test_of(side(first), side(second), direction);
   test.p_mann_whitney.reset();
-  test.p_welch = welch_t(first, second).p;
-  test.p_same = equivalence(above, below, kSameMargin).p;
-  if (above.mean > 0 && below.mean > 0) {
-    test.ratio = above.mean / below.mean;
-    test.ci = delta_interval(above, below);
-  }
-  const TestedPair judged{&test, first, second};
+  const TestedPair judged{&test, side(first).moments, side(second).moments};
   judge_together(std::span(&judged, 1));
   return test;
 }
+
+void make_untested(PairTest& test) {
+  test.ci.reset();
+  test.p_mann_whitney.reset();
+  test.p_welch = test.p_same = test.p_holm = 1;
+  test.verdict = Verdict::unclear;
+}
+
+bool has_too_few_runs(const PairTest& test) { return std::min(test.n_first, test.n_second) < kFewestRuns; }
 
 void judge_together(std::span<const TestedPair> pairs) {
   std::vector<double> p_values;
@@ -106,8 +114,9 @@ void judge_together(std::span<const TestedPair> pairs) {
     PairTest& test = *pairs[i].test;
     test.p_holm = adjusted[i];
     test.verdict = verdict_of(test);
-    test.more_runs =
-        test.verdict == Verdict::unclear ? runs_to_settle(pairs[i].first, pairs[i].second, pairs.size()) : 0;
+    test.more_runs = test.verdict == Verdict::unclear
+                         ? runs_to_settle(pairs[i].first, pairs[i].second, pairs.size(), test.level)
+                         : 0;
   }
 }
 

@@ -30,15 +30,19 @@ struct PairSamples {
 
 /// Tests one pair; p_holm, verdict and more_runs are those of a grid with one pair.
 PairTest test_pair(const PairSamples& pair, const BootstrapOptions& options = {});
-/// Tests every pair of a grid, with Holm's adjustment over all of it: SAME when the two one-sided tests reject both
-/// ends of 1 +- 1 %; else FASTER or SLOWER when p_holm < 0.025 and the interval of the ratio excludes 1; else UNCLEAR
-/// with the estimated number of further runs for a decision.
+/// Tests every pair of a grid, with Holm's adjustment over all of it. Ratio and interval are those of `ratio_of` the
+/// two medians. A side of fewer than five runs gives a ratio, no interval and UNCLEAR. SAME when the two one-sided
+/// tests reject both ends of 1 +- 1 % and the ratio is within; else FASTER or SLOWER when p_holm < 0.025 and the
+/// interval of the ratio excludes 1; else UNCLEAR with the estimated number of further runs for a decision.
 std::vector<PairTest> test_grid(std::span<const PairSamples> pairs, const BootstrapOptions& options = {});
 
-/// Like test_pair, for two sets of which only the moments are known: Welch's test and the equivalence test are the
-/// same, the interval of the ratio is by the delta method on its logarithm with a t quantile, and p_mann_whitney is
-/// absent.
-PairTest test_moments(const Moments& first, const Moments& second, Direction direction);
+/// Like test_pair, for two sets of which only the summaries are known; p_mann_whitney is absent.
+PairTest test_summaries(const SampleSummary& first, const SampleSummary& second, Direction direction);
+
+/// Leaves the ratio of a test, and takes its interval and p values away.
+void make_untested(PairTest& test);
+/// Whether a side has fewer than five runs.
+bool has_too_few_runs(const PairTest& test);
 
 /// An existing test with the moments of the sets that it compared.
 struct TestedPair {

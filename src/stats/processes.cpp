@@ -4,14 +4,14 @@
 #include <cmath>
 
 #include "stats/distributions.h"
+#include "stats/estimate.h"
 #include "stats/hypothesis.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
 
-constexpr double kNormalMad = 1.4826;           // sd over MAD of a normal distribution
-constexpr double kMedianEfficiency = M_PI / 2;  // variance of a median over that of a mean, normal distribution
+constexpr double kNormalMad = 1.4826;  // sd over MAD of a normal distribution
 
 /// Logarithms of the processes' medians.
 std::vector<double> log_medians(const ProcessSamples& samples) {
@@ -27,20 +27,20 @@ int64_t num_samples(const ProcessSamples& samples) {
 }
 
 /// An estimated difference of logarithms; above 0 the first side is faster.
-struct Estimate {
+struct LogDifference {
   double difference = 0;
   double error = 0;  // standard error
   double df = 0;
 };
 
 /// P(T > t) of difference / error beyond `bound`; with error 0, p is 0 or 1.
-double upper_tail(const Estimate& e, double bound) {
+double upper_tail(const LogDifference& e, double bound) {
   const double beyond = e.difference - bound;
   if (e.error > 0) return student_t_upper_tail(beyond / e.error, e.df);
   return beyond > 0 ? 0.0 : (beyond < 0 ? 1.0 : 0.5);
 }
 
-void fill_test(PairTest& test, const Estimate& e) {
+void fill_test(PairTest& test, const LogDifference& e) {
   const double above = upper_tail(e, 0);
   test.p_welch = e.error > 0 || e.difference != 0 ? std::min(1.0, 2 * std::min(above, 1 - above)) : 1.0;
   test.p_same = std::max(upper_tail(e, std::log(1 - kSameMargin)), 1 - upper_tail(e, std::log(1 + kSameMargin)));
@@ -48,10 +48,10 @@ void fill_test(PairTest& test, const Estimate& e) {
   test.ci = Interval{std::exp(e.difference - half), std::exp(e.difference + half)};
 }
 
-Estimate welch_estimate(const Moments& faster, const Moments& slower) {  // of logarithms: slower - faster
+LogDifference welch_estimate(const Moments& faster, const Moments& slower) {  // of logarithms: slower - faster
   const double a = faster.sd * faster.sd / static_cast<double>(faster.n);
   const double b = slower.sd * slower.sd / static_cast<double>(slower.n);
-  Estimate e{slower.mean - faster.mean, std::sqrt(a + b), static_cast<double>(faster.n + slower.n - 2)};
+  LogDifference e{slower.mean - faster.mean, std::sqrt(a + b), static_cast<double>(faster.n + slower.n - 2)};
   if (a + b > 0)
     e.df = (a + b) * (a + b) / (a * a / static_cast<double>(faster.n - 1) + b * b / static_cast<double>(slower.n - 1));
   return e;
@@ -69,8 +69,8 @@ double missing_variance(const ProcessSamples& samples, double calibrated_runs) {
   return kMedianEfficiency * within / processes * std::max(0.0, processes / n - 1 / calibrated_runs);
 }
 
-Estimate calibrated_estimate(const ProcessSamples& first, const ProcessSamples& second, double difference,
-                             const CalibratedSpread& spread, double drift) {
+LogDifference calibrated_estimate(const ProcessSamples& first, const ProcessSamples& second, double difference,
+                                  const CalibratedSpread& spread, double drift) {
   double variance = 0;
   for (const ProcessSamples* side : {&first, &second})
     variance += (spread.relative_sd * spread.relative_sd + missing_variance(*side, spread.runs)) /
@@ -119,13 +119,14 @@ PairTest test_processes(const ProcessPair& pair) {
     fill_test(test, {d.mean, d.sd / std::sqrt(static_cast<double>(d.n)), static_cast<double>(d.n - 1)});
   } else if (a.n > 1 && b.n > 1) {
     test.level = TestLevel::processes;
-    const Estimate e = welch_estimate(a, b);
+    const LogDifference e = welch_estimate(a, b);
     fill_test(test, {sign * e.difference, e.error, e.df});
     test.p_mann_whitney = mann_whitney(log_medians(pair.first), log_medians(pair.second)).p;
   } else if (pair.spread && pair.spread->processes > 1) {
     test.level = TestLevel::calibrated;
     fill_test(test, calibrated_estimate(pair.first, pair.second, sign * (b.mean - a.mean), *pair.spread, drift));
   }
+  if (has_too_few_runs(test)) make_untested(test);
   const TestedPair judged{&test, with_drift(process_moments(pair.first), drift),
                           with_drift(process_moments(pair.second), drift)};
   judge_together(std::span(&judged, 1));
@@ -156,8 +157,11 @@ SampleSummary summarise_processes(const ProcessSamples& samples) {
   const Moments processes = process_moments(samples);
   summary.process_median = processes.mean;
   summary.process_sd = processes.sd;
+  if (summary.n < kFewestRuns) return summary;
   summary.ci = t_interval(means);
-  summary.median_ci = t_interval(process_medians(samples));
+  summary.median_ci = t_interval(log_medians(samples));
+  if (summary.median_ci)
+    summary.median_ci = Interval{std::exp(summary.median_ci->low), std::exp(summary.median_ci->high)};
   summary.ci_without_outliers.reset();  // outliers are flagged among runs, and runs are not independent
   return summary;
 }
@@ -172,7 +176,7 @@ std::optional<CalibratedSpread> spread_of(const ProcessSamples& samples) {
 PairTest test_process_moments(const Moments& first, const Moments& second, Direction direction) {
   const auto logarithm = [](const Moments& m) { return Moments{m.n, std::log(m.mean), m.sd / m.mean}; };
   const double sign = direction == Direction::smaller_is_faster ? 1 : -1;
-  const Estimate e = welch_estimate(logarithm(first), logarithm(second));
+  const LogDifference e = welch_estimate(logarithm(first), logarithm(second));
   PairTest test;
   test.n_first = test.processes_first = first.n;
   test.n_second = test.processes_second = second.n;

@@ -5,6 +5,7 @@
 
 #include "stats/bootstrap.h"
 #include "stats/distributions.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 
@@ -79,13 +80,13 @@ SampleSummary summarise(std::span<const double> samples) {
   const auto [low, high] = std::minmax_element(samples.begin(), samples.end());
   s.minimum = *low;
   s.maximum = *high;
-  s.ci = t_interval(samples);
+  if (s.n >= kFewestRuns) s.ci = t_interval(samples);
   s.median_ci = bootstrap_median(samples);
   const std::vector<double> kept = without_outliers(samples);
   s.num_outliers = s.n - static_cast<int64_t>(kept.size());
   s.mean_without_outliers = mean_of(kept);
   s.sd_without_outliers = sd_of(kept);
-  s.ci_without_outliers = t_interval(kept);
+  if (s.n >= kFewestRuns) s.ci_without_outliers = t_interval(kept);
   return s;
 }
 

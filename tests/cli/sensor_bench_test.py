@@ -37,7 +37,7 @@ def validator(name):
 
 
 def check_the_default_is_the_originals_table(case):
-    text = case.run("sensor", "bench", "--backend", "cpu", "-q", "--samples", "2", "--calls", "1").stdout
+    text = case.run("sensor", "bench", "--backend", "cpu", "-q", "--samples", "5", "--calls", "1").stdout
     assert "\nMeasured on CPU virtual devices, not GPUs.\n" in text, text
     assert "voxelize, mode single, f32, hot, eager" in text, text
     for mode in ("count", "occupancy", "mean", "max"):
@@ -150,7 +150,7 @@ def check_documents_fit_the_schemas(case):
 def check_report_is_what_the_run_printed(case):
     words = (*CLOUD, "--mode", "data", "--devices", "1,2", "--output-dir", "r")
     printed = case.run(*words).stdout
-    assert "Speedup [95 % CI]" in printed and "Merge (us)" in printed, printed
+    assert "Speedup" in printed and "Merge (us)" in printed, printed
     written = case.path("r/report.txt").read_text()
     assert printed == written + "run: r\n", printed
     case.path("r/report.txt").unlink()

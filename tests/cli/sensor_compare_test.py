@@ -3,6 +3,7 @@ fits its schema; two sensor runs cell by cell; and everything that cannot be com
 the fixtures are made up (tests/support/sensor_records.h)."""
 import copy
 import json
+import statistics
 
 import harness
 
@@ -32,8 +33,10 @@ def samples(name, series, op):
     return next(s["samples"] for r in records if r["axes"]["op"] == op for s in r["series"] if s["name"] == series)
 
 
-def mean(values):
-    return sum(values) / len(values)
+def rate(run, op):
+    """Work over the median time; throughput x time is the work of every sample."""
+    times = samples(run, "time", op)
+    return samples(run, "throughput", op)[0] * times[0] / statistics.median(times)
 
 
 def near(found, expected, what):
@@ -48,20 +51,20 @@ def check_numbers_from_the_files_alone(case):
     for workload in found["workloads"]:
         op, rows = workload["axes"]["op"], {row["run"]: row for row in workload["rows"]}
         assert list(rows) == list(hourly) and workload["baseline"] == 0, list(rows)
-        alone = {name: mean(samples(name, "throughput", op)) for name in ("h100", "a100")}
+        alone = {name: rate(name, op) for name in ("h100", "a100")}
         for run, row in rows.items():
-            rate = mean(samples(run.removesuffix(".json"), "throughput", op))
-            near(row["throughput"]["mean"], rate, run)
-            assert row["throughput"]["n"] == 10 and row["throughput"]["ci"]["low"] < rate < row["throughput"]["ci"]["high"]
-            near(row["work_per_hour"], 3600 * rate, run)
+            own = rate(run.removesuffix(".json"), op)
+            near(row["throughput"]["value"], own, run)
+            assert row["throughput"]["n"] == 10 and row["throughput"]["ci"]["low"] < own < row["throughput"]["ci"]["high"]
+            near(row["work_per_hour"], 3600 * own, run)
             near(row["cost"]["hourly_price"], hourly[run], run)
-            near(row["cost"]["work_per_price"], 3600 * rate / hourly[run], run)
+            near(row["cost"]["work_per_price"], 3600 * own / hourly[run], run)
         for run in ("2xh100", "2xa100"):  # strong scaling: T1 / Tn, over the best single result
-            ratio = mean(samples("h100", "time", op)) / mean(samples(run, "time", op))
+            ratio = statistics.median(samples("h100", "time", op)) / statistics.median(samples(run, "time", op))
             near(rows[f"{run}.json"]["speedup"]["ratio"], ratio, run)
         near(rows["2xh100.json"]["efficiency"], rows["2xh100.json"]["speedup"]["ratio"] / 2, "2xh100")
-        near(rows["2xa100.json"]["efficiency"], mean(samples("2xa100", "throughput", op)) / (2 * alone["a100"]), "2xa100")
-        hetero = mean(samples("hetero", "throughput", op))
+        near(rows["2xa100.json"]["efficiency"], rate("2xa100", op) / (2 * alone["a100"]), "2xa100")
+        hetero = rate("hetero", op)
         near(rows["hetero.json"]["speedup"]["ratio"], hetero / alone["h100"], "hetero")
         near(rows["hetero.json"]["efficiency"], hetero / (alone["h100"] + alone["a100"]), "hetero")
         assert "speedup" not in rows["h100.json"] and "recommendation" not in rows["a100.json"]
@@ -123,7 +126,7 @@ def check_schema(case):
                          (lambda d: d["workloads"][0]["rows"][0].update(efficiency=1), "efficiency of one device"),
                          (lambda d: d["workloads"][0]["rows"][2].pop("speedup"), "several devices without speedup"),
                          (lambda d: d["workloads"][0]["rows"][2].update(device_kind="gpu"), "an unknown device kind"),
-                         (lambda d: d["workloads"][0]["rows"][0]["throughput"].pop("n"), "a mean without n"),
+                         (lambda d: d["workloads"][0]["rows"][0]["throughput"].pop("n"), "a rate without n"),
                          (lambda d: d["workloads"][0]["rows"][0]["cost"].update(hourly_price=0), "an hour for nothing"),
                          (lambda d: d["workloads"][0]["rows"][0]["cost"].update(work_per_price=None), "null")):
         changed = copy.deepcopy(found)

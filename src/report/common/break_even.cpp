@@ -8,7 +8,6 @@
 
 #include "amdahl/error.h"
 #include "report/common/words.h"
-#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -27,9 +26,16 @@ struct Crossing {
   BreakEven::Answer answer = BreakEven::Answer::never;
   std::optional<double> value, until;
   double below = 0, above = 0;  // measured sizes around `value`
+  bool at_jump = false;
 };
 
-Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, const Height& height) {
+using Points = std::vector<SpeedupPoint>;
+
+bool is_jump_before(const Points& points, Points::const_iterator above) {
+  return above != points.begin() && above + 1 < points.end() && is_jump(*std::prev(above), *above, *std::next(above));
+}
+
+Crossing crossing_of(const Points& points, double threshold, const Height& height) {
   Crossing found;
   const auto reaches = [&](const SpeedupPoint& point) { return height(point) >= threshold; };
   const auto first = std::find_if(points.begin(), points.end(), reaches);
@@ -37,7 +43,8 @@ Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, 
   found.answer = BreakEven::Answer::always;
   if (first != points.begin()) {
     found.answer = BreakEven::Answer::at;
-    found.value = between(*std::prev(first), *first, threshold, height);
+    found.at_jump = is_jump_before(points, first);
+    found.value = found.at_jump ? first->size : between(*std::prev(first), *first, threshold, height);
     found.below = std::prev(first)->size, found.above = first->size;
   }
   const auto falls = std::find_if_not(first, points.end(), reaches);
@@ -46,7 +53,7 @@ Crossing crossing_of(const std::vector<SpeedupPoint>& points, double threshold, 
       found.answer = BreakEven::Answer::at;
       found.value = found.below = found.above = points.front().size;
     }
-    found.until = between(*std::prev(falls), *falls, threshold, height);
+    found.until = is_jump_before(points, falls) ? falls->size : between(*std::prev(falls), *falls, threshold, height);
   }
   return found;
 }
@@ -58,10 +65,13 @@ std::string size_text(double size) {
 
 }  // namespace
 
-SpeedupPoint speedup_point(double size, const MeasuredSpeed& several, const MeasuredSpeed& one, bool by_time) {
-  const PairTest test = by_time ? test_moments(several.time_us, one.time_us, Direction::smaller_is_faster)
-                                : test_moments(several.throughput, one.throughput, Direction::larger_is_faster);
-  return {size, test.ratio, test.ci};
+bool is_jump(const SpeedupPoint& below, const SpeedupPoint& above, const SpeedupPoint& next) {
+  constexpr double kNearlyProportional = 0.9, kHardly = 0.5;  // exponents of the size
+  if (below.one_us <= 0 || above.one_us <= 0 || next.one_us <= 0) return false;
+  const auto exponent = [](const SpeedupPoint& a, const SpeedupPoint& b) {
+    return std::log(b.one_us / a.one_us) / std::log(b.size / a.size);
+  };
+  return exponent(below, above) >= kNearlyProportional && exponent(above, next) <= kHardly;
 }
 
 BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
@@ -77,6 +87,7 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
   found.value = middle.value;
   found.until = middle.until;
   found.below = middle.below, found.above = middle.above;
+  found.at_jump = middle.at_jump;
   found.has_interval =
       std::all_of(points.begin(), points.end(), [](const SpeedupPoint& p) { return p.ci && p.ci->low > 0; });
   if (!found.has_interval) return found;
@@ -87,6 +98,9 @@ BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold) {
 
 std::string break_even_place(const BreakEven& found) {
   if (found.below == found.above) return fmt::format("{}, the smallest measured", size_text(found.below));
+  if (found.at_jump)
+    return fmt::format("{}, not at {} (not interpolated: the time of one device jumps between them)",
+                       size_text(found.above), size_text(found.below));
   const auto end = [](const std::optional<double>& size, const char* side, double measured) {
     return size ? size_text(*size) : fmt::format("{} {}", side, size_text(measured));
   };

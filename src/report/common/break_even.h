@@ -8,24 +8,23 @@
 
 namespace amdahl {
 
-/// Speedup at one measured size.
+/// Speedup at one measured size, and the time of one device there; 0 where it is not known.
 struct SpeedupPoint {
   double size = 0;
   double speedup = 0;
   std::optional<Interval> ci;
+  double one_us = 0;
 };
 
-/// Input of a speedup.
-struct MeasuredSpeed {
-  Moments time_us, throughput;
-};
-/// Speedup by step times, or by throughput if the work differs (weak scaling), with the interval of `test_moments`.
-/// `cost` and the study reports interpolate this speedup.
-SpeedupPoint speedup_point(double size, const MeasuredSpeed& several, const MeasuredSpeed& one, bool by_time);
+/// Whether the time of one device jumps between two neighbouring sizes: it grows nearly as much as the size, or more,
+/// and hardly up to the next one. The device then works in another way (other kernels, another launch order), and
+/// nothing is interpolated between them.
+bool is_jump(const SpeedupPoint& below, const SpeedupPoint& above, const SpeedupPoint& next);
 
 /// Sets answer, value, its neighbours, until, low, high, has_interval, measured range and num_sizes of a BreakEven.
 /// Requires at least two distinct positive sizes; interpolates linearly in log-log. `value`: the first size from which
-/// the speedup reaches `threshold`; `low` and `high`: the same for the upper and lower ends of the intervals.
+/// the speedup reaches `threshold`; `low` and `high`: the same for the upper and lower ends of the intervals. Across a
+/// jump the first size beyond it is taken.
 BreakEven find_break_even(std::vector<SpeedupPoint> points, double threshold);
 
 /// Text of a break-even that has a value: "about 512 (modelled: interpolated between 64 and 1,024)".

@@ -68,6 +68,12 @@ std::vector<ProcessSpread> spreads_in(const std::vector<Record>& records) {
 
 namespace {
 
+/// Whether all of them have one time, to which their rates belong.
+bool has_one_time(const Record& record) {
+  return std::any_of(record.series.begin(), record.series.end(),
+                     [](const Series& s) { return s.name == "time" && s.samples.size() == 1; });
+}
+
 Record pooled(const std::vector<const Record*>& members) {
   Record record = *members.front();
   record.axes.erase(kProcessAxis);
@@ -87,6 +93,13 @@ Record pooled(const std::vector<const Record*>& members) {
       }
     series.samples = single ? std::vector<double>{median_of(all)} : all;
   }
+  // A rate is work / time: that of the pooled time.
+  const auto time = record.value("time");
+  if (!time || !has_one_time(record)) return record;
+  const Record& first = *members.front();
+  for (Series& series : record.series)
+    if (series.unit.ends_with("/s") && series.samples.size() == 1 && first.value(series.name) && first.value("time"))
+      series.samples = {*first.value(series.name) * *first.value("time") / *time};
   return record;
 }
 

@@ -7,6 +7,7 @@
 
 #include "amdahl/error.h"
 #include "stats/compare.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -20,6 +21,11 @@ std::string further_text(int64_t more_runs, const PairTest& test, std::string_vi
   return fmt::format("~{} more {}", with_thousands(more_runs), unit);
 }
 
+/// "too few runs (3 more)".
+std::string too_few_text(const PairTest& test, std::string_view unit) {
+  return fmt::format("too few {} ({} more)", unit, kFewestRuns - std::min(test.n_first, test.n_second));
+}
+
 std::string in_brackets(const std::string& text) { return text.empty() ? text : fmt::format(" ({})", text); }
 
 /// A fraction in percent, with the fewest digits that distinguish it from 0.
@@ -28,6 +34,8 @@ std::string percent_text(double share) { return fmt::format("{:.{}f} %", 100 * s
 }  // namespace
 
 std::string verdict_text(const PairTest& test) {
+  if (test.level == TestLevel::none) return fmt::format("{} (one process per side)", to_string(test.verdict));
+  if (has_too_few_runs(test)) return too_few_text(test, "runs");
   const std::string further = further_text(
       test.more_runs, test, "runs",
       fmt::format("a difference of {} is too small for their spread", percent_text(std::abs(test.ratio - 1))));
@@ -36,6 +44,7 @@ std::string verdict_text(const PairTest& test) {
 
 std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
                                 std::string_view unit) {
+  if (test.level != TestLevel::none && has_too_few_runs(test)) return too_few_text(test, unit);
   std::string text = format_recommendation(recommendation, device_kind);
   if (recommendation != Recommendation::unclear) return text;
   if (test.verdict == Verdict::faster)
@@ -54,8 +63,8 @@ std::string recommendation_text(const StudyComparison& comparison, std::string_v
 
 std::string verdict_legend() {
   return fmt::format(
-      "verdict: faster or slower than one device at all, by tests over all rows; recommendation: by enough, on the "
-      "interval: several devices from {:.2f}x on, marginal between {:.2f}x and {:.2f}x, one device below",
+      "verdict, on the interval of the speedup: several devices from {:.2f}x on, marginal between {:.2f}x and {:.2f}x, "
+      "one device below",
       kMultiBeneficial, kSinglePreferred, kMultiBeneficial);
 }
 
@@ -72,10 +81,6 @@ std::string format_recommendation(Recommendation recommendation, std::string_vie
       break;
   }
   return "unclear";
-}
-
-std::string average_text(const AverageSpeedup& average, std::string_view device_kind) {
-  return average.batches_disagree ? "depends on the batch" : format_recommendation(average.recommendation, device_kind);
 }
 
 bool was_throttled(double throttle_reasons) {

@@ -13,20 +13,17 @@ namespace amdahl {
 /// "multi-GPU beneficial", "marginal", "single GPU preferred", "unclear", or the equivalents for CPU virtual devices.
 std::string format_recommendation(Recommendation recommendation, std::string_view device_kind);
 
-/// "FASTER", "UNCLEAR (~12 more runs)", or, when no number of runs suffices, "UNCLEAR (not settled by more runs: a
-/// difference of 0.3 % is too small for their spread)".
+/// "FASTER", "UNCLEAR (~12 more runs)", "too few runs (3 more)", or, when no number of runs suffices, "UNCLEAR (not
+/// settled by more runs: a difference of 0.3 % is too small for their spread)".
 std::string verdict_text(const PairTest& test);
-/// "multi-GPU beneficial", "unclear: faster, but not certainly by 10 % (~2 more runs)". It is in the same row as the
-/// verdict and must not contradict it.
+/// "multi-GPU beneficial", "unclear: faster, but not certainly by 10 % (~2 more runs)", "too few runs (3 more)": the
+/// one verdict of a row that compares several devices with one.
 std::string recommendation_text(const StudyComparison& comparison, std::string_view device_kind);
 /// Like above for any test; `unit` names the further runs.
 std::string recommendation_text(Recommendation recommendation, const PairTest& test, std::string_view device_kind,
                                 std::string_view unit);
-/// Explains the columns verdict and recommendation in one line.
+/// Explains these verdicts in one line.
 std::string verdict_legend();
-
-/// The recommendation of an average, or "depends on the batch".
-std::string average_text(const AverageSpeedup& average, std::string_view device_kind);
 
 /// Whether a GPU was throttled by power, heat or hardware: all throttle reasons of NVML except idle and application
 /// clocks.

@@ -201,20 +201,17 @@ PairTest test_cell(const CellSamples& a, const CellSamples& b, const CellCompari
   const bool one_process = std::min(cell.a.num_processes, cell.b.num_processes) < 2;
   if (!a.summarised && !b.summarised) {
     if (options.same_run && one_process)
-      return test_pair({a.processes.begin()->second, b.processes.begin()->second, direction}, options.bootstrap);
+      return test_pair({a.processes.begin()->second, b.processes.begin()->second, direction});
     return test_processes({a.processes, b.processes, direction, options.same_run,
                            find_spread(options.spreads, cell.kind, device_kind, spread_cell(cell.axes)), cell.drift});
   }
   if (!one_process)
     return test_process_moments(moments(cell.a, TestLevel::processes, cell.drift),
                                 moments(cell.b, TestLevel::processes, cell.drift), direction);
-  if (options.same_run)
-    return test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
-  PairTest test = test_moments(moments(cell.a, TestLevel::runs), moments(cell.b, TestLevel::runs), direction);
+  PairTest test = test_summaries(cell.a, cell.b, direction);
+  if (options.same_run) return test;
   test.level = TestLevel::none;  // a ratio without a test
-  test.ci.reset();
-  test.p_welch = test.p_same = test.p_holm = 1;
-  test.verdict = Verdict::unclear;
+  make_untested(test);
   return test;
 }
 

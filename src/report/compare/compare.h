@@ -24,7 +24,6 @@ struct CompareOptions {
   bool may_be_empty = false;             // having no cell in common is not an error
   bool same_run = false;                 // both sides are cells of one run, measured alternately by the same processes
   std::vector<ProcessSpread> spreads{};  // of this machine, for sides with one process only
-  BootstrapOptions bootstrap{};
 };
 
 /// Matches the cells of both sets by kind and all axes except "run" and `differing_axes`, and tests each pair,

@@ -69,8 +69,9 @@ void sort_entries(std::vector<Entry>& entries, const std::vector<std::string>& c
 }
 
 std::string value_text(const SampleSummary& value) {
-  if (value.n > 1) return format_plus_minus(value.mean, value.ci);
-  return value.mean < 10 ? fmt::format("{:.3f}", value.mean) : fmt::format("{:.2f}", value.mean);
+  const auto [median, ci] = value.estimate();
+  if (ci) return fmt::format("{} [{}, {}]", format_number(median), format_number(ci->low), format_number(ci->high));
+  return median < 10 ? fmt::format("{:.3f}", median) : fmt::format("{:.2f}", median);
 }
 
 std::string speed_text(const PairTest& speed) {
@@ -87,8 +88,6 @@ std::string runs_text(const SampleSummary& side) {
 
 std::string verdict_or_none(const PairTest& speed, Origin origin) {
   const std::string emulated = origin == Origin::measured ? "" : fmt::format(", {}", origin_text(origin));
-  if (speed.level == TestLevel::none)
-    return fmt::format("{} (one process per side){}", to_string(speed.verdict), emulated);
   return verdict_text(speed) + emulated;
 }
 
@@ -115,7 +114,7 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
     row.push_back(value_text(cell.b));
     row.push_back(speed_text(speed));
     row.push_back(fmt::format("{}+{}", runs_text(cell.a), runs_text(cell.b)));
-    row.push_back(speed.level != TestLevel::none ? format_p(speed.p_holm).substr(2) : "n/a");
+    row.push_back(speed.ci ? format_p(speed.p_holm).substr(2) : "n/a");
     row.push_back(verdict_or_none(speed, cell.origin));
     table.rows.push_back(std::move(row));
     table.cells.push_back(&cell);

@@ -170,7 +170,7 @@ std::string pairs_line(const MachineSpec& machine) {
     least = least > 0 ? std::min(least, link.measured_gbps) : link.measured_gbps;
     most = std::max(most, link.measured_gbps), latency = std::max(latency, link.latency_us);
   }
-  return fmt::format("pairs: {:.1f} to {:.1f} GB/s{}", least, most,
+  return fmt::format("pairs: {} to {} GB/s{}", format_number(least), format_number(most),
                      latency > 0 ? fmt::format(", loads take up to {:.3f} us", latency) : "");
 }
 
@@ -208,7 +208,7 @@ Page doctor_page(const DoctorOutcome& outcome, bool judged) {
   add_chart(exchange, collective_chart(outcome.records, CollectiveQuantity::bus_bandwidth));
   for (const Record& record : outcome.records)
     if (record.kind == "collective" && record.value("busbw") && !axis<bool>(record, "in_place", false))
-      exchange.short_form.push_back(fmt::format("all-reduce of {} bytes: {:.1f} us, {:.1f} GB/s bus bandwidth",
+      exchange.short_form.push_back(fmt::format("all-reduce of {} bytes: {} us, {} GB/s bus bandwidth",
                                                 axis<int64_t>(record, "bytes", 0), record.value("time").value_or(0),
                                                 *record.value("busbw")));
   add_section(page, std::move(exchange));

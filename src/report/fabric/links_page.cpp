@@ -182,7 +182,7 @@ std::string cell_text(const Record& record) {
   if (gbps) text = fmt::format("{:.2f}", percentile(gbps->samples, 50));
   if (latency) text = fmt::format("{:.3f}", percentile(latency->samples, 50));
   const std::optional<double> alpha = record.value("alpha"), beta = record.value("beta");
-  if (alpha && beta) text = fmt::format("{:.2f}+{:.1f}", *alpha, *beta);
+  if (alpha && beta) text = fmt::format("{}+{}", format_number(*alpha), format_number(*beta));
   return record.status.kind == Status::Kind::failed ? text + " FAILED" : text;
 }
 
@@ -200,7 +200,7 @@ PageTable matrix_of(const std::vector<const Record*>& records, std::string capti
     cells[{text_axis(*record, "source"), text_axis(*record, "destination")}] = cell_text(*record);
   }
   // device pairs: same order for rows and columns
-  if (rows.size() > 1 && rows.size() == columns.size()) columns = rows;
+  if (std::is_permutation(rows.begin(), rows.end(), columns.begin(), columns.end())) columns = rows;
   std::vector<std::string> head{"from \\ to"};
   head.insert(head.end(), columns.begin(), columns.end());
   std::vector<std::vector<std::string>> lines;

@@ -79,6 +79,8 @@ std::string header(const Page& page) {
       "class=\"wrap\">\n<p class=\"eyebrow\">amdahl report</p>\n";
   text += fmt::format("<h1{}>{}</h1>\n", page.verdict.empty() ? " class=\"verdict\"" : "", escape_xml(page.title));
   if (!page.qualifier.empty()) text += fmt::format("<p class=\"qualifier\">{}</p>\n", escape_xml(page.qualifier));
+  for (const std::string& warning : page.warnings)
+    text += fmt::format("<p class=\"warning\">Warning: {}</p>\n", escape_xml(warning));
   if (!page.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", escape_xml(page.verdict));
   if (!page.facts.empty()) {
     text += "<ul class=\"facts\">\n";

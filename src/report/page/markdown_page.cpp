@@ -70,6 +70,7 @@ std::string markdown_page(const Page& page, const std::map<std::string, std::str
                           const std::string& why_none) {
   std::string text = fmt::format("# {}\n\n", escape_markdown(page.title));
   if (!page.qualifier.empty()) text += fmt::format("**{}**\n\n", escape_markdown(page.qualifier));
+  for (const std::string& warning : page.warnings) text += fmt::format("**Warning:** {}\n\n", escape_markdown(warning));
   if (!page.verdict.empty()) text += fmt::format("> {}\n\n", escape_markdown(page.verdict));
   for (const std::string& fact : page.facts) text += fmt::format("- {}\n", escape_markdown(fact));
   for (const auto& [anchor, words] : page.parts) text += fmt::format("- {}\n", escape_markdown(words));

@@ -53,9 +53,10 @@ struct PageSection {
 /// One page about one or several runs. All texts are plain: the renderers escape them.
 struct Page {
   PageSubject subject;
-  std::string title;               // window title: what was measured where
-  std::string qualifier;           // shown next to the heading: "measured on CPU virtual devices, not GPUs"; or empty
-  std::string verdict;             // one sentence for non-specialists; empty for several reports
+  std::string title;      // window title: what was measured where
+  std::string qualifier;  // shown next to the heading: "measured on CPU virtual devices, not GPUs"; or empty
+  std::vector<std::string> warnings{};  // before the verdict: why the numbers may not be those of the devices
+  std::string verdict;                  // one sentence for non-specialists; empty for several reports
   std::vector<std::string> facts;  // up to three supporting facts, each with number, unit, sample count and interval
   std::vector<std::pair<std::string, std::string>> parts;  // links to the parts of several reports: anchor and label
   std::vector<PageSection> sections;

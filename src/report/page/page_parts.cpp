@@ -12,7 +12,7 @@
 #include "base/limited_devices.h"
 #include "report/common/words.h"
 #include "report/page/table_text.h"
-#include "stats/summary.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -65,14 +65,6 @@ std::string as_exact_as(double value, const std::optional<Interval>& interval) {
   const size_t point = short_form.find('.');
   const int shown = point == std::string::npos ? 0 : static_cast<int>(short_form.size() - point - 1);
   return decimals <= shown ? short_form : fmt::format("{:.{}f}", value, decimals);
-}
-
-Figure figure_of(double value, std::string_view unit, std::string_view what, size_t count,
-                 const std::optional<Interval>& ci) {
-  if (!ci) return {fmt::format("{} {}", format_number(value), unit), fmt::format("n = {}", count)};
-  return {
-      fmt::format("{} {}", as_exact_as(value, ci), unit),
-      fmt::format("{}, 95 % CI {} to {}, n = {}", what, as_exact_as(ci->low, ci), as_exact_as(ci->high, ci), count)};
 }
 
 }  // namespace
@@ -152,13 +144,15 @@ TableValue optional_value(const std::optional<double>& value, double factor) {
   return value ? TableValue(*value * factor) : TableValue();
 }
 
-Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
-  const SampleSummary summary = summarise(samples);
-  return figure_of(summary.median, unit, "median", samples.size(), summary.median_ci);
+Figure figure_of(const Estimate& median, std::string_view unit, size_t count) {
+  const auto& [value, ci] = median;
+  if (!ci) return {fmt::format("{} {}", format_number(value), unit), fmt::format("n = {}", count)};
+  return {fmt::format("{} {}", as_exact_as(value, ci), unit),
+          fmt::format("median, 95 % CI {} to {}, n = {}", as_exact_as(ci->low, ci), as_exact_as(ci->high, ci), count)};
 }
 
-Figure mean_figure(const std::vector<double>& samples, std::string_view unit) {
-  return figure_of(mean_of(samples), unit, "mean", samples.size(), t_interval(samples));
+Figure median_figure(const std::vector<double>& samples, std::string_view unit) {
+  return figure_of(estimate_of(samples), unit, samples.size());
 }
 
 void add_chart(PageSection& section, std::optional<Chart> chart) {

@@ -36,9 +36,10 @@ TableValue optional_value(const std::optional<double>& value, double factor = 1)
 struct Figure {
   std::string number, basis;
 };
+/// A median of `count` samples.
+Figure figure_of(const Estimate& median, std::string_view unit, size_t count);
 /// `samples` must not be empty.
 Figure median_figure(const std::vector<double>& samples, std::string_view unit);
-Figure mean_figure(const std::vector<double>& samples, std::string_view unit);
 
 /// Appends the chart if there is one.
 void add_chart(PageSection& section, std::optional<Chart> chart);

@@ -158,6 +158,7 @@ std::string section_block(const PageSection& section, const TextStyle& style) {
 
 std::string text_page(const Page& page, const TextStyle& style) {
   std::string text;
+  for (const std::string& warning : page.warnings) text += lines_of("warning: " + warning, style);
   if (!page.verdict.empty()) text += lines_of(page.verdict, style);
   if (std::string words = page.qualifier; !words.empty()) {
     words.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(words.front())));

@@ -24,11 +24,17 @@ std::string interval_text(const Interval& interval) {
 
 std::string percent(double part, double whole) { return fmt::format("{:.1f}", 100 * part / whole); }
 
+/// Heading of intervals.
+std::string interval_head(const Calibration& calibration) {
+  return calibration.is_assumed() ? "range (assumed)" : "95 % interval";
+}
+
 std::string ranking_text(const PlanOutcome& outcome) {
   const bool priced = std::any_of(outcome.ranking.begin(), outcome.ranking.end(),
                                   [](const RankedPlan& plan) { return plan.hourly_price > 0; });
-  std::vector<std::vector<std::string>> rows{{"plan", "devices", "step", "95 % interval", "memory", "compute %", "tp %",
-                                              "pp %", "dp %", "bubble %", "optimizer %", "host %"}};
+  std::vector<std::vector<std::string>> rows{{"plan", "devices", "step", interval_head(outcome.calibration), "memory",
+                                              "compute %", "tp %", "pp %", "dp %", "bubble %", "optimizer %",
+                                              "host %"}};
   if (priced) rows[0].push_back(fmt::format("{} per 1M rows", outcome.currency));
   for (const RankedPlan& plan : outcome.ranking) {
     const PlanAccount& a = plan.step.account;
@@ -44,7 +50,8 @@ std::string ranking_text(const PlanOutcome& outcome) {
 }
 
 std::string devices_text(const PlanOutcome& outcome) {
-  std::vector<std::vector<std::string>> rows{{"devices", "best plan", "step", "speedup", "95 % interval", "verdict"}};
+  std::vector<std::vector<std::string>> rows{
+      {"devices", "best plan", "step", "speedup", interval_head(outcome.calibration), "verdict"}};
   const bool priced = std::any_of(outcome.by_devices.begin(), outcome.by_devices.end(),
                                   [](const DevicesAnswer& answer) { return answer.price_ratio > 0; });
   if (priced) rows[0].emplace_back("price of a row");
@@ -77,6 +84,13 @@ std::string calibration_text(const Calibration& calibration) {
   return fmt::format("{}, {}{}: {} constants measured, {} fitted, {} assumed", printable(calibration.device_name),
                      calibration.math, calibration.host.empty() ? "" : ", " + printable(calibration.host), counts[0],
                      counts[1], counts[2]);
+}
+
+/// The first line of a prediction without any measurement.
+std::string unmeasured_line(const Calibration& calibration) {
+  return calibration.is_unmeasured() ? fmt::format("Nothing was measured: the {} constants of {} are assumed.\n",
+                                                   calibration.constants.size(), printable(calibration.device_name))
+                                     : std::string();
 }
 
 std::string error_text(const ErrorSummary& errors) {
@@ -112,13 +126,17 @@ std::string thresholds_text(const ThresholdsOutcome& outcome) {
   const auto size = [](int64_t parameters) {
     return parameters > 0 ? with_thousands(parameters) : std::string("none");
   };
-  std::vector<std::vector<std::string>> rows{
-      {"global batch", "devices", "parameters from which on they pay", "certainly"}};
+  std::vector<std::vector<std::string>> rows{{"global batch", "devices",
+                                              outcome.calibration.is_assumed()
+                                                  ? "parameters from which on they would pay"
+                                                  : "parameters from which on they pay"}};
   for (const SizeThreshold& one : outcome.thresholds)
-    rows.push_back({with_thousands(one.global_batch), std::to_string(one.devices), size(one.parameters),
-                    size(one.certain_parameters)});
-  return fmt::format("from which size on several devices pay (speedup of 1.10, dense layers, ddp; modelled)\n{}\n\n",
-                     calibration_text(outcome.calibration)) +
+    rows.push_back({with_thousands(one.global_batch), std::to_string(one.devices), size(one.parameters)});
+  return unmeasured_line(outcome.calibration) +
+         fmt::format(
+             "from which size on several devices pay (the {} of the speedup at 1.10 or above, dense layers, "
+             "ddp; modelled)\n{}\n\n",
+             interval_head(outcome.calibration), calibration_text(outcome.calibration)) +
          aligned_table(rows) +
          "\nthe published study, for two RTX 4070 Ti SUPER without peer access, says in different places: never below "
          "500,000 or 1,000,000; from 10,000,000 at a batch of 64; break-even at 15,000,000 to 20,000,000\n";
@@ -126,7 +144,7 @@ std::string thresholds_text(const ThresholdsOutcome& outcome) {
 
 std::string verification_text(const VerifyOutcome& outcome) {
   std::vector<std::vector<std::string>> rows{
-      {"plan", "chosen", "predicted", "95 % interval", "measured", "error", "inside"}};
+      {"plan", "chosen", "predicted", interval_head(outcome.prediction.calibration), "measured", "error", "inside"}};
   for (const VerifiedPlan& plan : outcome.plans)
     rows.push_back({plan.plan.text, plan.random ? "random" : "best", time_text(plan.plan.step.step_us),
                     interval_text(plan.plan.step.interval), time_text(plan.measured_us),
@@ -166,8 +184,9 @@ std::string thresholds_line_text(const std::vector<SizeThreshold>& thresholds, c
   const CalibrationConstant* rate = calibration.find("dp_gbps");
   const bool assumed = rate && rate->origin == ConstantOrigin::assumed;
   return fmt::format(
-      "parameters from which on 2, 4 and 8 devices pay (dense layers, ddp; modelled from the "
+      "parameters from which on 2, 4 and 8 devices {} (dense layers, ddp; modelled from the "
       "calibration{}){}",
+      calibration.is_assumed() ? "would pay" : "pay",
       assumed ? fmt::format(", with an assumed link of {} GB/s", format_number(rate->value)) : "", text);
 }
 
@@ -203,7 +222,8 @@ std::string verification_records_text(const std::vector<Record>& records) {
 }
 
 std::string plan_outcome_text(const PlanOutcome& outcome) {
-  std::string text = fmt::format("{}, {} parameters, global batch {}, up to {} devices\n",
+  std::string text = unmeasured_line(outcome.calibration) +
+                     fmt::format("{}, {} parameters, global batch {}, up to {} devices\n",
                                  printable(outcome.model.name), with_thousands(outcome.model.num_parameters()),
                                  with_thousands(outcome.global_batch), outcome.most_devices) +
                      calibration_text(outcome.calibration) + "\n\n";

@@ -8,21 +8,9 @@
 #include "amdahl/error.h"
 #include "report/common/break_even.h"
 #include "report/common/words.h"
+#include "report/study/summary.h"
 
 namespace amdahl {
-namespace {
-
-Moments moments(const SampleSummary& s) { return {s.n, s.mean, s.sd}; }
-
-std::optional<MeasuredSpeed> speed_of(const StudySummary& summary, const CellKey& key) {
-  for (const StudyCell& cell : summary.cells)
-    if (cell.key == key && cell.throughput.n > 0)
-      return MeasuredSpeed{moments(cell.step_time_us), moments(cell.throughput)};
-  return std::nullopt;
-}
-
-}  // namespace
-
 std::string break_even_configuration(const CellKey& key) {
   return configuration_text(key) + (key.scaling == "weak" ? ", weak scaling" : "");
 }
@@ -32,11 +20,10 @@ std::vector<BreakEven> study_break_evens(const StudySummary& summary, const Stud
   std::map<std::pair<int64_t, std::string>, Curve> curves;
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;
-    const auto several = speed_of(summary, c.multi), one = speed_of(summary, c.single);
-    if (several && one)
-      curves[{c.multi.devices, break_even_configuration(c.multi)}].emplace(
-          c.multi.global_batch,
-          speedup_point(static_cast<double>(c.multi.global_batch), *several, *one, c.multi.scaling != "weak"));
+    const StudyCell* one = find_cell(summary, c.single);
+    const double one_us = one && c.multi.scaling != "weak" ? one->step_time_us.estimate().value : 0;
+    curves[{c.multi.devices, break_even_configuration(c.multi)}].emplace(
+        c.multi.global_batch, SpeedupPoint{static_cast<double>(c.multi.global_batch), c.test.ratio, c.test.ci, one_us});
   }
   std::vector<BreakEven> found;
   for (const auto& [line, curve] : curves) {

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
+#include <map>
+#include <utility>
 
 #include "amdahl/error.h"
 #include "report/common/baseline.h"
 #include "report/common/words.h"
 #include "report/study/cells.h"
 #include "stats/compare.h"
-#include "stats/summary.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -26,7 +26,7 @@ std::vector<BaselineCandidate> baseline_candidates(const std::vector<const Study
     const CellKey& key = cell->first;
     const bool is_alone = key.devices == 1 && !cell->second.ok.empty();
     candidates.push_back({is_alone, work_of(key), key.global_batch, key.scaling, "",
-                          is_alone ? 1 / mean_of(cell->second.step_time_us) : 0});
+                          is_alone ? 1 / summarise_processes(cell->second.step_time_by_process).estimate().value : 0});
   }
   return candidates;
 }
@@ -36,26 +36,26 @@ struct Match {
   const StudyCells::value_type* multi;
 };
 
-// Strong scaling compares step times, T1 / Tn; weak scaling compares throughputs, because the batches differ.
+// Weak scaling: the batches differ, and with them the work of a step.
 CellPair pair_of(const Match& match) {
-  return {&match.multi->second, &match.single->second, match.multi->first.scaling == "weak"};
+  const auto batch = [](const StudyCells::value_type* cell) { return static_cast<double>(cell->first.global_batch); };
+  return {&match.multi->second, &match.single->second, batch(match.multi) / batch(match.single)};
 }
 
-PairSamples samples_of(const CellPair& pair) {
-  if (pair.by_throughput) return {pair.first->throughput, pair.second->throughput, Direction::larger_is_faster};
-  return {pair.first->step_time_us, pair.second->step_time_us, Direction::smaller_is_faster};
+std::vector<double> scaled_samples(std::vector<double> samples, double factor) {
+  for (double& sample : samples) sample *= factor;
+  return samples;
+}
+
+ProcessSamples scaled_samples(ProcessSamples samples, double factor) {
+  for (auto& [process, runs] : samples) runs = scaled_samples(std::move(runs), factor);
+  return samples;
 }
 
 // Both sides were measured alternately by the same processes. With one process the runs are tested, with several one
 // value per process.
 bool several_processes(const CellPair& pair) {
   return std::min(pair.first->step_time_by_process.size(), pair.second->step_time_by_process.size()) > 1;
-}
-
-ProcessPair processes_of(const CellPair& pair) {
-  if (pair.by_throughput)
-    return {pair.first->throughput_by_process, pair.second->throughput_by_process, Direction::larger_is_faster, true};
-  return {pair.first->step_time_by_process, pair.second->step_time_by_process, Direction::smaller_is_faster, true};
 }
 
 std::vector<Match> match_cells(const StudyCells& cells, StudySummary& summary) {
@@ -76,10 +76,10 @@ std::vector<Match> match_cells(const StudyCells& cells, StudySummary& summary) {
   return matches;
 }
 
-void compare_cells(const std::vector<Match>& matches, const StudyOptions& options, StudySummary& summary) {
+void compare_cells(const std::vector<Match>& matches, StudySummary& summary) {
   std::vector<CellPair> pairs;
   for (const Match& match : matches) pairs.push_back(pair_of(match));
-  const std::vector<PairTest> tests = test_cells(pairs, options.bootstrap);
+  const std::vector<PairTest> tests = test_cells(pairs);
   for (size_t i = 0; i < matches.size(); ++i) {
     StudyComparison c;
     c.single = matches[i].single->first;
@@ -94,83 +94,46 @@ void compare_cells(const std::vector<Match>& matches, const StudyOptions& option
   }
 }
 
-// The samples for the bootstrap of an average: runs of one process, or the medians of several, which `medians` owns.
-SamplePair resampled(const CellPair& pair, std::deque<std::vector<double>>& medians) {
-  PairSamples samples = samples_of(pair);
-  if (several_processes(pair)) {
-    const ProcessPair processes = processes_of(pair);
-    medians.push_back(process_medians(processes.first));
-    samples.first = medians.back();
-    medians.push_back(process_medians(processes.second));
-    samples.second = medians.back();
-  }
-  const bool larger = samples.direction == Direction::larger_is_faster;
-  return {larger ? samples.first : samples.second, larger ? samples.second : samples.first};
-}
-
-void average_speedups(const std::vector<Match>& matches, const StudyOptions& options, StudySummary& summary) {
-  std::map<CellKey, std::vector<size_t>> groups;  // by key without batch
-  for (size_t i = 0; i < matches.size(); ++i) {
-    CellKey group = matches[i].multi->first;
+void average_speedups(StudySummary& summary) {
+  std::map<CellKey, std::vector<Estimate>> groups;  // by key without batch
+  for (const StudyComparison& c : summary.comparisons) {
+    CellKey group = c.multi;
     group.global_batch = 0;
-    groups[group].push_back(i);
+    groups[group].push_back({c.test.ratio, c.test.ci});
   }
-  for (const auto& [key, members] : groups) {
-    AverageSpeedup average;
-    average.model = key.model;
-    average.scaling = key.scaling;
-    average.math = key.math;
-    average.strategy = key.strategy;
-    average.launch = key.launch;
-    average.devices = key.devices;
-    average.num_batches = static_cast<int64_t>(members.size());
-    std::vector<SamplePair> pairs;
-    std::deque<std::vector<double>> medians;  // storage that pairs point to
-    double log_sum = 0;
-    bool multi = false, single = false;
-    for (size_t i : members) {
-      multi |= summary.comparisons[i].recommendation == Recommendation::multi_device;
-      single |= summary.comparisons[i].recommendation == Recommendation::single_device;
-      pairs.push_back(resampled(pair_of(matches[i]), medians));
-      const double ratio = summary.comparisons[i].test.ratio;
-      log_sum += ratio > 0 ? std::log(ratio) : 0;
-    }
-    average.geometric_mean = std::exp(log_sum / static_cast<double>(members.size()));
-    average.ci = bootstrap_geometric_mean(pairs, options.bootstrap);
-    average.batches_disagree = multi && single;
-    if (!average.batches_disagree) average.recommendation = recommend(average.ci);
-    summary.averages.push_back(average);
+  for (const auto& [key, speedups] : groups) {
+    const Estimate mean = geometric_mean(speedups);
+    summary.averages.push_back({key.model, key.scaling, key.math, key.strategy, key.launch, configuration_text(key),
+                                key.devices, static_cast<int64_t>(speedups.size()), mean.value, mean.ci});
   }
 }
 
 }  // namespace
 
-std::vector<PairTest> test_cells(const std::vector<CellPair>& pairs, const BootstrapOptions& options) {
+std::vector<PairTest> test_cells(const std::vector<CellPair>& pairs) {
   std::vector<PairTest> tests;
-  for (const CellPair& pair : pairs)
-    tests.push_back(several_processes(pair) ? test_processes(processes_of(pair))
-                                            : test_pair(samples_of(pair), options));
-  std::vector<TestedPair> judged;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    const ProcessPair processes = processes_of(pairs[i]);
-    const PairSamples samples = samples_of(pairs[i]);
-    if (several_processes(pairs[i]))
-      judged.push_back({&tests[i], process_moments(processes.first), process_moments(processes.second)});
-    else
-      judged.push_back({&tests[i], moments_of(samples.first), moments_of(samples.second)});
+  std::vector<std::pair<Moments, Moments>> moments;
+  for (const CellPair& pair : pairs) {
+    const CellRuns &first = *pair.first, &second = *pair.second;
+    if (several_processes(pair)) {
+      const ProcessSamples scaled = scaled_samples(second.step_time_by_process, pair.work);
+      tests.push_back(test_processes({.first = first.step_time_by_process, .second = scaled, .paired = true}));
+      moments.emplace_back(process_moments(first.step_time_by_process), process_moments(scaled));
+    } else {
+      const std::vector<double> scaled = scaled_samples(second.step_time_us, pair.work);
+      tests.push_back(test_pair({first.step_time_us, scaled}));
+      moments.emplace_back(moments_of(first.step_time_us), moments_of(scaled));
+    }
   }
+  std::vector<TestedPair> judged;
+  for (size_t i = 0; i < pairs.size(); ++i) judged.push_back({&tests[i], moments[i].first, moments[i].second});
   judge_together(judged);
   return tests;
 }
 
-std::vector<double> independent_step_times(const CellRuns& runs) {
-  return runs.step_time_by_process.size() > 1 ? process_medians(runs.step_time_by_process) : runs.step_time_us;
-}
-
-void compare_study_cells(const StudyCells& cells, const StudyOptions& options, StudySummary& summary) {
-  const std::vector<Match> matches = match_cells(cells, summary);
-  compare_cells(matches, options, summary);
-  average_speedups(matches, options, summary);
+void compare_study_cells(const StudyCells& cells, StudySummary& summary) {
+  compare_cells(match_cells(cells, summary), summary);
+  average_speedups(summary);
 }
 
 }  // namespace amdahl

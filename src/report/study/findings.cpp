@@ -13,7 +13,7 @@
 #include "amdahl/error.h"
 #include "report/common/baseline.h"
 #include "report/common/words.h"
-#include "stats/compare.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -68,11 +68,6 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
 
 // ---- small batches ----
 
-Moments throughput_moments(const StudyCell& cell) {
-  const SampleSummary& s = cell.throughput;
-  return s.num_processes > 1 ? Moments{s.num_processes, s.process_median, s.process_sd} : Moments{s.n, s.mean, s.sd};
-}
-
 std::string finding_work(const CellKey& key) {
   return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", key.model, key.num_parameters, key.math, key.launch, key.backend,
                      key.optimizer, key.data);
@@ -83,22 +78,23 @@ const StudyCell* one_device_cell(const StudySummary& summary, const CellKey& mul
   std::vector<BaselineCandidate> candidates;
   for (const StudyCell& cell : summary.cells) {
     const CellKey& key = cell.key;
-    const bool is_alone = key.devices == 1 && key.plan.accumulate == 1 && cell.throughput.n > 0;
-    candidates.push_back({is_alone, finding_work(key), key.global_batch, "", "", cell.throughput.mean});
+    const bool is_alone = key.devices == 1 && key.plan.accumulate == 1 && cell.step_time_us.n > 0;
+    candidates.push_back(
+        {is_alone, finding_work(key), key.global_batch, "", "", is_alone ? cell.throughput().value : 0});
   }
   const auto best = find_baseline(candidates, {finding_work(multi), batch});
   return best ? &summary.cells[*best] : nullptr;
 }
 
 /// Ratio of the one-device throughputs at twice the batch per device and at that batch; nullopt without an interval.
-std::optional<PairTest> gain_of_doubling(const StudySummary& summary, const CellKey& multi) {
+std::optional<Estimate> gain_of_doubling(const StudySummary& summary, const CellKey& multi) {
   const int64_t batch = multi.device_batch();
   if (multi.plan.accumulate != 1 || multi.devices * batch != multi.global_batch) return std::nullopt;
   const StudyCell *once = one_device_cell(summary, multi, batch), *twice = one_device_cell(summary, multi, 2 * batch);
   if (!once || !twice) return std::nullopt;
-  PairTest test = test_moments(throughput_moments(*twice), throughput_moments(*once), Direction::larger_is_faster);
-  if (!test.ci) return std::nullopt;
-  return test;
+  const Estimate gain = ratio_of(twice->throughput(), once->throughput());
+  if (!gain.ci) return std::nullopt;
+  return gain;
 }
 
 /// Share f of the step at batch b that does not depend on the batch: T(2b) / T(b) = 2 - f = 2 / gain.
@@ -106,7 +102,7 @@ double fixed_share(double gain) { return std::clamp(2 - 2 / gain, 0.0, 1.0); }
 
 struct SmallBatches {
   CellKey key;                        // key of the largest batch
-  std::map<int64_t, PairTest> gains;  // by batch per device
+  std::map<int64_t, Estimate> gains;  // by batch per device
 };
 
 Finding small_batch(const SmallBatches& small) {
@@ -121,7 +117,7 @@ Finding small_batch(const SmallBatches& small) {
       "batch{} of {} per device; on one device {} instead of {} gives {} the samples/s, so {:.0f} % of the step does "
       "not depend on the batch",
       batches.size() == 1 ? "" : "es", fmt::join(batches, ", "), with_thousands(2 * largest), with_thousands(largest),
-      format_speedup(gain.ratio, gain.ci), 100 * fixed_share(gain.ratio));
+      format_speedup(gain.value, gain.ci), 100 * fixed_share(gain.value));
   finding.expected = fmt::format("at most {:.0f} %", 100 * kMostlyFixed);
   finding.why = "launches and latency fill the step of each device, which more devices do not divide";
   finding.remedy = "a larger batch per device, or fewer devices";
@@ -134,7 +130,7 @@ bool judge_batches(const StudySummary& summary, std::vector<Finding>& found) {
   std::map<CellKey, SmallBatches> small;  // by configuration
   for (const StudyCell& cell : summary.cells) {
     if (!is_judged(cell)) continue;
-    const std::optional<PairTest> gain = gain_of_doubling(summary, cell.key);
+    const std::optional<Estimate> gain = gain_of_doubling(summary, cell.key);
     if (!gain) continue;
     any = true;
     if (fixed_share(gain->ci->low) <= kMostlyFixed) continue;

@@ -37,8 +37,8 @@ std::vector<std::string> study_method(const StudySummary& summary) {
   std::set<int64_t> runs, steps, warmups;
   std::set<std::string> origins;
   for (const StudyCell& cell : summary.cells) {
-    if (cell.throughput.n == 0) continue;
-    runs.insert(cell.throughput.n);
+    if (cell.step_time_us.n == 0) continue;
+    runs.insert(cell.step_time_us.n);
     steps.insert(cell.steps);
     warmups.insert(cell.warmup);
     origins.insert(cell.origin == Origin::measured   ? "measured"
@@ -51,10 +51,11 @@ std::vector<std::string> study_method(const StudySummary& summary) {
           "run gives one sample, the mean of its timed steps.",
           fmt::join(origins, ", "), fmt::join(runs, ", "), fmt::join(warmups, ", "), fmt::join(steps, ", ")),
       std::string(
-          "Intervals of means are 95 % Student t intervals over the runs. Speedup intervals are seeded percentile "
-          "bootstraps of the ratio of means, widened for small n."),
-      std::string("Strong scaling keeps the global batch: speedup = T1 / Tn. Weak scaling keeps the device batch: "
-                  "speedup = throughput n / throughput 1. Efficiency = speedup / devices. The baseline is the fastest "
+          "Step times are medians over the runs, of several processes the geometric mean of their medians, with 95 % "
+          "intervals: seeded percentile bootstraps, widened for small n; none for fewer than five runs. Throughput is "
+          "global batch / step time. The interval of a speedup follows from those of its two step times."),
+      std::string("Speedup = throughput n / throughput 1: strong scaling keeps the global batch, weak scaling the "
+                  "batch of each device. Efficiency = speedup / devices. The baseline is the fastest "
                   "one-device configuration measured for that batch."),
       fmt::format(
           "Verdict, of several devices against one: Welch's t test, two-tailed, Holm-adjusted over all comparisons "

@@ -33,9 +33,9 @@ bool is_method(const StudyCell& cell) { return cell.key.devices > 1 && cell.key.
 
 MethodRow row_of(const StudyCell& cell, const StudyCell* exact) {
   MethodRow row{&cell, exact, (1 + cell.warmup + cell.steps) * cell.key.global_batch, {}, {}};
-  if (cell.throughput.n == 0) return row;
-  if (exact && exact->throughput.n > 0) row.gain = cell.throughput.mean / exact->throughput.mean;
-  if (cell.speed_bound) row.of_bound = cell.throughput.mean / *cell.speed_bound;
+  if (cell.step_time_us.n == 0) return row;
+  if (exact && exact->step_time_us.n > 0) row.gain = cell.throughput().value / exact->throughput().value;
+  if (cell.speed_bound) row.of_bound = cell.throughput().value / *cell.speed_bound;
   return row;
 }
 
@@ -71,7 +71,7 @@ PageSection methods_section(const StudySummary& summary) {
   const std::vector<MethodRow> rows = method_rows(summary);
   if (rows.empty()) return section;
   PageTable table;
-  table.caption = "Means over the runs";
+  table.caption = "Medians over the runs; losses are means";
   table.table.columns = {{"batch", "Global batch"},
                          {"plan", "Plan"},
                          {"devices", "Devices"},
@@ -86,13 +86,13 @@ PageSection methods_section(const StudySummary& summary) {
                          {"loss_last", "Loss after the samples"}};
   for (const MethodRow& row : rows) {
     const StudyCell& cell = *row.cell;
-    const bool measured = cell.throughput.n > 0;
-    table.table.rows.push_back({cell.key.global_batch, cell.key.strategy, static_cast<int64_t>(cell.key.devices),
-                                rows_text(cell), measured ? TableValue(cell.step_time_us.mean) : TableValue(),
-                                measured ? TableValue(cell.throughput.mean) : TableValue(), optional_value(row.gain),
-                                optional_value(row.of_bound),
-                                cell.account ? TableValue(format_bytes(cell.account->comm_bytes)) : TableValue(),
-                                row.samples, optional_value(cell.loss_first), optional_value(cell.loss_last)});
+    const bool measured = cell.step_time_us.n > 0;
+    table.table.rows.push_back(
+        {cell.key.global_batch, cell.key.strategy, static_cast<int64_t>(cell.key.devices), rows_text(cell),
+         measured ? TableValue(cell.step_time_us.estimate().value) : TableValue(),
+         measured ? TableValue(cell.throughput().value) : TableValue(), optional_value(row.gain),
+         optional_value(row.of_bound), cell.account ? TableValue(format_bytes(cell.account->comm_bytes)) : TableValue(),
+         row.samples, optional_value(cell.loss_first), optional_value(cell.loss_last)});
   }
   section.tables.push_back(std::move(table));
   return section;

@@ -21,16 +21,16 @@ std::string flop_rate_text(double flops) {
 std::vector<std::string> model_rate_sentences(const StudySummary& summary) {
   std::map<std::string, const StudyCell*> fastest;
   for (const StudyCell& cell : summary.cells) {
-    if (cell.throughput.n == 0 || !cell.model_flops_per_s) continue;
+    if (cell.step_time_us.n == 0 || !cell.model_flops_per_s) continue;
     const StudyCell*& best = fastest[cell.key.model];
-    if (!best || cell.throughput.mean > best->throughput.mean) best = &cell;
+    if (!best || cell.throughput().value > best->throughput().value) best = &cell;
   }
   std::vector<std::string> sentences;
   for (const auto& [model, cell] : fastest) {
     const int64_t devices = cell->key.devices;
     std::string text =
         fmt::format("{} at global batch {} on {} device{}: {} samples/s", model, with_thousands(cell->key.global_batch),
-                    devices, devices == 1 ? "" : "s", format_number(cell->throughput.mean));
+                    devices, devices == 1 ? "" : "s", format_number(cell->throughput().value));
     if (cell->tokens_per_s) text += fmt::format(", {} tokens/s", format_number(*cell->tokens_per_s));
     text += fmt::format(", {} of matrix products and convolutions, forward and backward",
                         flop_rate_text(*cell->model_flops_per_s));

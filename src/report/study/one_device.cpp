@@ -47,15 +47,16 @@ const StudyCell* find(const Cells& cells, int64_t batch, const Method& method) {
   return nullptr;
 }
 
+double step_us(const StudyCell& cell) { return cell.step_time_us.estimate().value; }
+
 const StudyCell* fastest_of_batch(const Cells& cells, int64_t batch) {
   const StudyCell* best = nullptr;
   for (const StudyCell* cell : cells)
-    if (cell->key.global_batch == batch && (!best || cell->step_time_us.mean < best->step_time_us.mean)) best = cell;
+    if (cell->key.global_batch == batch && (!best || step_us(*cell) < step_us(*best))) best = cell;
   return best;
 }
 
-std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const StudyCells& runs,
-                                     const BootstrapOptions& options) {
+std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const StudyCells& runs) {
   const int64_t half = (batch + 1) / 2;  // the larger half: the slower of two devices ends the step
   const StudyCell *whole = fastest_of_batch(cells, batch), *part = fastest_of_batch(cells, half);
   if (half == batch || !whole || !part) return std::nullopt;
@@ -63,7 +64,7 @@ std::optional<SpeedupBound> bound_of(const Cells& cells, int64_t batch, const St
   bound.whole = whole->key;
   bound.half = part->key;
   // Tested like two configurations of the same work, with half of the batch as the faster one.
-  const PairTest test = test_cells({{&runs.at(part->key), &runs.at(whole->key)}}, options).front();
+  const PairTest test = test_cells({{&runs.at(part->key), &runs.at(whole->key)}}).front();
   bound.ratio = test.ratio;
   bound.ci = test.ci;
   bound.cannot_pay = bound.ci && bound.ci->high < kMultiBeneficial;
@@ -85,7 +86,7 @@ void add_alternatives(const Cells& cells, const Method& asked, std::vector<OneDe
 const CellKey& fastest(const Cells& cells) {
   return (*std::max_element(
               cells.begin(), cells.end(),
-              [](const StudyCell* a, const StudyCell* b) { return a->throughput.mean < b->throughput.mean; }))
+              [](const StudyCell* a, const StudyCell* b) { return a->throughput().value < b->throughput().value; }))
       ->key;
 }
 
@@ -96,8 +97,7 @@ std::optional<double> launch_share(const StudyCell& cell) {
   return std::min(1.0, cell.account->launch_us() / cell.account->step_us);
 }
 
-std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell>& cells, const StudyCells& runs,
-                                                     const BootstrapOptions& options) {
+std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell>& cells, const StudyCells& runs) {
   std::vector<Cells> works;
   for (const StudyCell& cell : cells) {
     if (cell.key.devices > 1) return std::nullopt;
@@ -119,7 +119,7 @@ std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell
       all.push_back(cell);
       if (method_of(cell->key) != asked) continue;
       all_as_asked.push_back(cell);
-      summary.rows.push_back({cell->key, launch_share(*cell), bound_of(work, cell->key.global_batch, runs, options)});
+      summary.rows.push_back({cell->key, launch_share(*cell), bound_of(work, cell->key.global_batch, runs)});
     }
     add_alternatives(work, asked, summary.alternatives);
   }
@@ -127,7 +127,7 @@ std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell
   summary.fastest_as_asked = fastest(all_as_asked);
   std::vector<CellPair> pairs;
   for (const OneDeviceAlternative& a : summary.alternatives) pairs.push_back({&runs.at(a.to), &runs.at(a.from)});
-  const std::vector<PairTest> tests = test_cells(pairs, options);
+  const std::vector<PairTest> tests = test_cells(pairs);
   for (size_t i = 0; i < tests.size(); ++i) summary.alternatives[i].test = tests[i];
   return summary;
 }

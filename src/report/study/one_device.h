@@ -13,8 +13,7 @@ namespace amdahl {
 
 /// nullopt when a cell has several devices or none has a result. The requested launch and math mode is taken to be the
 /// one with the most cells, then runs: alternatives are measured at fewer batch sizes and with fewer runs.
-std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell>& cells, const StudyCells& runs,
-                                                     const BootstrapOptions& options = {});
+std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell>& cells, const StudyCells& runs);
 
 /// Share of the step spent on launching, 0 to 1: launch gaps of the account or, for a graph, the time of as many empty
 /// kernels. nullopt without an account, or when the account does not match the measured step.

@@ -76,7 +76,7 @@ std::string bound_method(const SpeedupBound& bound) {
 std::string above_two_sentence(const StudySummary& summary, const OneDeviceRow& row) {
   const SpeedupBound& bound = *row.two_devices;
   const std::string whole = with_thousands(bound.whole.global_batch), half = with_thousands(bound.half.global_batch);
-  const double whole_us = cell_of(summary, bound.whole).step_time_us.mean;
+  const double whole_us = cell_of(summary, bound.whole).step_time_us.estimate().value;
   return fmt::format(
       "global batch {}: T1({}) / T1({}) = {} is above 2{}: the step of one {} is less efficient per row at {} than at "
       "{} ({}), as when a library chooses other kernels. One {} with {} as two accumulated halves ({}) "
@@ -128,10 +128,11 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
                          {"bound_configuration", "Configuration of the bound, B / B/2"}};
   for (const OneDeviceRow& row : one.rows) {
     const StudyCell& cell = cell_of(summary, row.cell);
+    const Estimate step_us = cell.step_time_us.estimate();
     const auto& bound = row.two_devices;
     table.table.rows.push_back(
-        {row.cell.model, row.cell.global_batch, method_text(row.cell), cell.throughput.mean, cell.step_time_us.mean,
-         end_of(cell.step_time_us.ci, true), end_of(cell.step_time_us.ci, false), cell.step_time_us.n,
+        {row.cell.model, row.cell.global_batch, method_text(row.cell), cell.throughput().value, step_us.value,
+         end_of(step_us.ci, true), end_of(step_us.ci, false), cell.step_time_us.n,
          optional_value(cell.utilisation_percent),
          cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
          optional_value(row.launch_share, 100), bound ? TableValue(bound->ratio) : TableValue(),
@@ -161,8 +162,8 @@ PageTable alternatives_page_table(const StudySummary& summary, const OneDeviceSu
                          {"verdict", "Verdict"}};
   for (const OneDeviceAlternative& a : one.alternatives)
     table.table.rows.push_back({a.to.model, a.to.global_batch, method_text(a.from), method_text(a.to),
-                                cell_of(summary, a.to).throughput.mean, a.test.ratio, end_of(a.test.ci, true),
-                                end_of(a.test.ci, false), a.test.n_first, std::string(to_string(a.test.verdict))});
+                                cell_of(summary, a.to).throughput().value, a.test.ratio, end_of(a.test.ci, true),
+                                end_of(a.test.ci, false), a.test.n_first, verdict_text(a.test)});
   fold_constant_columns(table, {"model", "num_runs"});
   return table;
 }
@@ -173,11 +174,11 @@ std::string one_device_headline(const StudySummary& summary) {
   const OneDeviceSummary& one = *summary.one_device;
   const StudyCell &best = cell_of(summary, one.fastest), &asked = cell_of(summary, one.fastest_as_asked);
   std::string text = fmt::format("One {}: up to {} samples/s, {} at global batch {} ({})", short_name(summary),
-                                 format_number(best.throughput.mean), printable(one.fastest.model),
+                                 format_number(best.throughput().value), printable(one.fastest.model),
                                  with_thousands(one.fastest.global_batch), method_text(one.fastest));
   if (method_text(one.fastest) != method_text(one.fastest_as_asked))
     text += fmt::format(", {:.2f}x the fastest configuration that was asked for ({})",
-                        best.throughput.mean / asked.throughput.mean, method_text(one.fastest_as_asked));
+                        best.throughput().value / asked.throughput().value, method_text(one.fastest_as_asked));
   return text + "." + bound_sentence(summary, one);
 }
 
@@ -189,11 +190,11 @@ std::vector<std::string> one_device_sentences(const StudySummary& summary) {
   const OneDeviceRow* enough = nullptr;  // smallest batch with nearly the highest throughput
   for (const OneDeviceRow& row : one.rows)
     if (row.cell.model == one.fastest_as_asked.model &&
-        cell_of(summary, row.cell).throughput.mean >= kNearlyFastest * most.throughput.mean &&
+        cell_of(summary, row.cell).throughput().value >= kNearlyFastest * most.throughput().value &&
         (!enough || row.cell.global_batch < enough->cell.global_batch))
       enough = &row;
   sentences.push_back(fmt::format("best batch ({}): {} with {} samples/s; {} {}", method_text(one.fastest_as_asked),
-                                  batch_text(one, one.fastest_as_asked), format_number(most.throughput.mean),
+                                  batch_text(one, one.fastest_as_asked), format_number(most.throughput().value),
                                   batch_text(one, enough->cell),
                                   enough->cell == one.fastest_as_asked ? "is also the smallest batch within 5 % of that"
                                                                        : "is the smallest batch within 5 % of that"));

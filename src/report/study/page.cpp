@@ -26,16 +26,21 @@
 namespace amdahl {
 namespace {
 
-/// Missing for a cell that is not there or has no result.
-TableValue rate_of(const StudyCell* cell, std::optional<bool> low = std::nullopt) {
-  if (!cell || cell->throughput.n == 0) return {};
-  return low ? end_of(cell->throughput.ci, *low) : TableValue(cell->throughput.mean);
+/// An estimate and the ends of its interval; missing for a cell without a result.
+void add_estimate(std::vector<TableValue>& row, const std::optional<Estimate>& estimate) {
+  row.push_back(estimate ? TableValue(estimate->value) : TableValue());
+  const std::optional<Interval> ci = estimate ? estimate->ci : std::nullopt;
+  row.insert(row.end(), {end_of(ci, true), end_of(ci, false)});
+}
+
+std::optional<Estimate> rate_of_cell(const StudyCell* cell) {
+  return cell && cell->step_time_us.n > 0 ? std::optional(cell->throughput()) : std::nullopt;
 }
 
 PageTable comparison_table(const StudySummary& summary, const StudyGroup& group) {
   const ConfigurationNames names(summary, group);
   PageTable table;
-  table.caption = "Several devices against one, 95 % intervals; " + verdict_legend();
+  table.caption = "Several devices against one, medians with 95 % intervals; " + verdict_legend();
   table.table.columns = {{"global_batch", "Global batch"},
                          {"device_batch", "Device batch"},
                          {"devices", "Devices"},
@@ -51,35 +56,22 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
                          {"low", "from"},
                          {"high", "to"},
                          {"efficiency_percent", "Efficiency (%)"},
-                         {"verdict", "Verdict"},
                          {"p_holm", "p (Holm)"},
                          {"num_runs", "n (runs)"},
                          {"num_runs_single", "n, one device"},
-                         {"recommendation", "Recommendation"}};
+                         {"verdict", "Verdict"}};
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;
     const std::string configuration = names.of(c.multi);
-    const StudyCell *single = find_cell(summary, c.single), *multi = find_cell(summary, c.multi);
-    table.table.rows.push_back({c.multi.global_batch,
-                                c.multi.device_batch(),
-                                c.multi.devices,
+    std::vector<TableValue> row{c.multi.global_batch, c.multi.device_batch(), c.multi.devices,
                                 configuration.empty() ? configuration_text(c.multi) : configuration,
-                                configuration_text(c.single),
-                                rate_of(single),
-                                rate_of(single, true),
-                                rate_of(single, false),
-                                rate_of(multi),
-                                rate_of(multi, true),
-                                rate_of(multi, false),
-                                c.test.ratio,
-                                end_of(c.test.ci, true),
-                                end_of(c.test.ci, false),
-                                100 * c.efficiency,
-                                verdict_text(c.test),
-                                format_p(c.test.p_holm),
-                                c.test.n_first,
-                                c.test.n_second,
-                                recommendation_text(c, summary.device_kind)});
+                                configuration_text(c.single)};
+    add_estimate(row, rate_of_cell(find_cell(summary, c.single)));
+    add_estimate(row, rate_of_cell(find_cell(summary, c.multi)));
+    add_estimate(row, Estimate{c.test.ratio, c.test.ci});
+    row.insert(row.end(), {100 * c.efficiency, c.test.ci ? TableValue(format_p(c.test.p_holm)) : TableValue(),
+                           c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
+    table.table.rows.push_back(std::move(row));
   }
   fold_constant_columns(table, {"devices", "configuration", "single", "num_runs", "num_runs_single"});
   if (group.scaling != "weak") remove_columns(table, {"device_batch"});
@@ -89,19 +81,22 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
 PageTable average_table(const StudySummary& summary, const StudyGroup& group) {
   PageTable table;
   table.caption = "Average speedup: geometric mean over the batches of each row";
-  table.table.columns = {
-      {"devices", "Devices"}, {"strategy", "Strategy"}, {"launch", "Launch"},   {"speedup", "Average speedup (ratio)"},
-      {"low", "from"},        {"high", "to"},           {"batches", "Batches"}, {"recommendation", "Recommendation"}};
+  table.table.columns = {{"devices", "Devices"},
+                         {"configuration", "Configuration"},
+                         {"speedup", "Average speedup (ratio)"},
+                         {"low", "from"},
+                         {"high", "to"},
+                         {"batches", "Batches"}};
   for (const AverageSpeedup& a : summary.averages)
     if (a.model == group.model && a.scaling == group.scaling && a.math == group.math)
-      table.table.rows.push_back({a.devices, a.strategy, a.launch, a.geometric_mean, end_of(a.ci, true),
-                                  end_of(a.ci, false), a.num_batches, average_text(a, summary.device_kind)});
+      table.table.rows.push_back(
+          {a.devices, a.configuration, a.geometric_mean, end_of(a.ci, true), end_of(a.ci, false), a.num_batches});
   return table;
 }
 
 PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
   PageTable table;
-  table.caption = "Every cell: mean over runs with its 95 % interval; outliers are flagged, none is dropped";
+  table.caption = "Every cell: median over runs with its 95 % interval; outliers are flagged, none is dropped";
   table.table.columns = {{"global_batch", "Global batch"},
                          {"devices", "Devices"},
                          {"configuration", "Configuration"},
@@ -116,14 +111,16 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
                          {"memory", "Memory peak"},
                          {"utilisation", "Utilisation (%)"}};
   for (const StudyCell& cell : summary.cells) {
-    if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
-    const SampleSummary& step = cell.step_time_us;
-    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate_of(&cell),
-                                rate_of(&cell, true), rate_of(&cell, false), step.mean, end_of(step.ci, true),
-                                end_of(step.ci, false), cell.throughput.n, step.num_outliers,
-                                cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue(),
-                                optional_value(cell.utilisation_percent)});
+    if (group_of(cell.key) != group || cell.step_time_us.n == 0) continue;
+    std::vector<TableValue> row{cell.key.global_batch, cell.key.devices, configuration_text(cell.key)};
+    add_estimate(row, cell.throughput());
+    add_estimate(row, cell.step_time_us.estimate());
+    row.insert(row.end(), {cell.step_time_us.n, cell.step_time_us.num_outliers,
+                           cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue(),
+                           optional_value(cell.utilisation_percent)});
+    table.table.rows.push_back(std::move(row));
   }
+  remove_missing_columns(table);
   fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory", "utilisation"});
   table.in_text = std::none_of(summary.comparisons.begin(), summary.comparisons.end(),
                                [&](const StudyComparison& c) { return group_of(c.multi) == group; }) &&
@@ -133,19 +130,18 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
 
 PageTable spread_table(const StudySummary& summary, const StudyGroup& group) {
   PageTable table;
-  table.caption =
-      "Spread of the throughput of every cell (samples/s), with and without outliers (modified z above 3.5)";
+  table.caption = "Spread of the step time of every cell (us), with and without outliers (modified z above 3.5)";
   table.in_text = false;
   table.table.columns = {
       {"global_batch", "Global batch"},      {"devices", "Devices"}, {"configuration", "Configuration"},
-      {"sd", "Standard deviation"},          {"median", "Median"},   {"num_outliers", "Outliers"},
+      {"sd", "Standard deviation"},          {"mean", "Mean"},       {"num_outliers", "Outliers"},
       {"mean_without", "Mean without them"}, {"low", "from"},        {"high", "to"}};
   for (const StudyCell& cell : summary.cells) {
-    if (group_of(cell.key) != group || cell.throughput.n == 0) continue;
-    const SampleSummary& rate = cell.throughput;
-    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), rate.sd,
-                                rate.median, rate.num_outliers, rate.mean_without_outliers,
-                                end_of(rate.ci_without_outliers, true), end_of(rate.ci_without_outliers, false)});
+    if (group_of(cell.key) != group || cell.step_time_us.n == 0) continue;
+    const SampleSummary& step = cell.step_time_us;
+    table.table.rows.push_back({cell.key.global_batch, cell.key.devices, configuration_text(cell.key), step.sd,
+                                step.mean, step.num_outliers, step.mean_without_outliers,
+                                end_of(step.ci_without_outliers, true), end_of(step.ci_without_outliers, false)});
   }
   fold_constant_columns(table, {"devices", "configuration", "num_outliers"});
   return table;
@@ -344,6 +340,7 @@ Page study_page(const StudySummary& summary, const std::vector<Record>& records)
   page.subject = {"study", "studies", fmt::format("{}", fmt::join(models_of(summary), ", ")), page_devices(records)};
   page.title = title_of(summary);
   if (summary.device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
+  page.warnings = summary.warnings;
   page.verdict = study_verdict(summary);
   page.facts = study_facts(summary);
   add_section(page, findings_section(summary));

@@ -73,14 +73,16 @@ std::string outlook_text(const ScalingOutlook& outlook) {
                   printable(outlook.link.name), outlook.overlap ? " that backward does not hide" : "");
   std::vector<std::string> head{"model", "batch", "devices", "T1(B) us", "T1(B/n) us", "latency us", "bytes us"};
   if (outlook.overlap) head.emplace_back("hidden us");
-  for (const char* name : {"step us", "speedup [95 % CI]", "recommendation (modelled)"}) head.emplace_back(name);
+  const bool assumed = outlook.link.rate_origin != Origin::measured;
+  head.insert(head.end(), {"step us", assumed ? "speedup [range (assumed)]" : "speedup [95 % CI]",
+                           assumed ? "verdict (modelled), would be" : "verdict (modelled)"});
   if (any_measured) head.emplace_back("measured; error of the prediction");
   std::vector<std::vector<std::string>> rows{head};
   for (const ScalingPrediction& p : outlook.predictions) rows.push_back(row_of(p, outlook, any_measured));
   text += aligned_table(rows) + "\nwhere each term comes from (T1(B): measured):\n";
   for (const std::string& line : sources(outlook)) text += printable(line) + "\n";
   text += fmt::format(
-      "recommendation: as a study's, lower end of the interval at least {:.2f} several devices, inside {:.2f} to "
+      "verdict: as a study's, lower end of the interval at least {:.2f} several devices, inside {:.2f} to "
       "{:.2f} "
       "marginal, upper end below {:.2f} one device\n"
       "the interval is that of the measured steps; the model's own error is not in it: 4 % too long to 31 % too short "

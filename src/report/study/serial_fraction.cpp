@@ -7,6 +7,7 @@
 #include "amdahl/error.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
+#include "report/study/summary.h"
 #include "stats/serial_fraction.h"
 
 namespace amdahl {
@@ -22,25 +23,23 @@ const char* kHow =
 
 }  // namespace
 
-std::vector<SerialFraction> serial_fractions(const std::vector<StudyComparison>& comparisons, const StudyCells& runs,
-                                             const BootstrapOptions& options) {
+std::vector<SerialFraction> serial_fractions(const StudySummary& summary) {
   std::map<CellKey, std::map<int64_t, const StudyComparison*>> counts;  // by the key without its devices
-  for (const StudyComparison& comparison : comparisons) {
+  for (const StudyComparison& comparison : summary.comparisons) {
     if (comparison.multi.scaling != "strong") continue;
     CellKey group = comparison.multi;
     group.devices = 0;
     counts[group][comparison.multi.devices] = &comparison;
   }
+  const auto step_us = [&](const CellKey& key) { return find_cell(summary, key)->step_time_us.estimate(); };
   std::vector<SerialFraction> fractions;
   for (const auto& [group, by_devices] : counts) {
     if (by_devices.size() < kLeastCounts) continue;
-    std::map<int64_t, std::vector<double>> times;
-    for (const auto& [devices, comparison] : by_devices)
-      times[devices] = independent_step_times(runs.at(comparison->multi));
     std::vector<StepSamples> several;
-    for (const auto& [devices, step_us] : times) several.push_back({devices, step_us});
+    for (const auto& [devices, comparison] : by_devices)
+      several.push_back({devices, step_us(comparison->multi), {comparison->test.ratio, comparison->test.ci}});
     const StudyComparison& largest = *by_devices.rbegin()->second;
-    fractions.push_back(serial_fraction(independent_step_times(runs.at(largest.single)), several, options));
+    fractions.push_back(serial_fraction(step_us(largest.single), several));
     fractions.back().cell = largest.multi;
   }
   return fractions;
@@ -70,7 +69,7 @@ PageSection serial_section(const StudySummary& summary) {
   section.details = {kHow};
   if (summary.serial_fractions.empty()) return section;
   PageTable table;
-  table.caption = "Strong scaling, 95 % intervals by bootstrap over the runs";
+  table.caption = "Strong scaling, 95 % intervals from those of the step times";
   table.table.columns = {{"model", "Model"},
                          {"global_batch", "Global batch"},
                          {"configuration", "Configuration"},

@@ -67,6 +67,23 @@ std::optional<double> mean_value(const std::vector<const Record*>& records, cons
   return mean_of(values);
 }
 
+/// A rate whose work per step is the same in all runs, at this step time.
+std::optional<double> rate_at(const Estimate& step_us, const std::vector<const Record*>& records, const char* series) {
+  for (const Record* record : records)
+    if (const auto rate = record->value(series)) return *rate * record->value("step_time").value_or(0) / step_us.value;
+  return std::nullopt;
+}
+
+/// NVML counts over up to a second: a shorter run says what was before it.
+std::optional<double> utilisation_of(std::vector<const Record*> records) {
+  constexpr double kWindowUs = 1e6;
+  std::erase_if(records, [](const Record* record) {
+    return static_cast<double>(axis<int64_t>(*record, "steps", false)) * record->value("step_time").value_or(0) <
+           kWindowUs;
+  });
+  return mean_value(records, "utilisation");
+}
+
 std::optional<StepAccount> account_of(const std::vector<const Record*>& all) {
   std::vector<const Record*> records;
   for (const Record* record : all)
@@ -109,13 +126,13 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
     return cell;
   }
   cell.step_time_us = summarise_processes(runs.step_time_by_process);
-  cell.throughput = summarise_processes(runs.throughput_by_process);
   if (const std::vector<double> peaks = values_of(runs.ok, "memory_peak"); !peaks.empty())
     cell.memory_peak_bytes = *std::max_element(peaks.begin(), peaks.end());
   cell.memory_modelled_bytes = mean_value(runs.ok, "memory_modelled");
-  cell.tokens_per_s = mean_value(runs.ok, "token_throughput");
-  if (const auto rate = mean_value(runs.ok, "model_flop_rate")) cell.model_flops_per_s = *rate * 1e12;
-  cell.utilisation_percent = mean_value(runs.ok, "utilisation");
+  cell.tokens_per_s = rate_at(cell.step_time_us.estimate(), runs.ok, "token_throughput");
+  if (const auto rate = rate_at(cell.step_time_us.estimate(), runs.ok, "model_flop_rate"))
+    cell.model_flops_per_s = *rate * 1e12;
+  cell.utilisation_percent = utilisation_of(runs.ok);
   cell.loss_first = mean_value(runs.ok, "loss_first");
   cell.loss_last = mean_value(runs.ok, "loss_last");
   const auto median_value = [&](const char* name) -> std::optional<double> {
@@ -166,10 +183,7 @@ StudyCells pool(const std::vector<Record>& records, const StudyOptions& options,
       throw damaged_record(record, fmt::format("is run {} of {}, which is there already", run, format_cell(key)));
     runs.ok.push_back(&record);
     runs.step_time_us.push_back(required_value(record, "step_time"));
-    runs.throughput.push_back(required_value(record, "throughput"));
-    const int64_t process = process_of(record);
-    runs.step_time_by_process[process].push_back(runs.step_time_us.back());
-    runs.throughput_by_process[process].push_back(runs.throughput.back());
+    runs.step_time_by_process[process_of(record)].push_back(runs.step_time_us.back());
   }
   require_homogeneous(kinds, "device kinds", false, summary);
   require_homogeneous(hosts, "hosts", options.allow_several_hosts, summary);
@@ -232,7 +246,7 @@ void note_processor_limit(const StudyCells& cells, StudySummary& summary) {
     if (throttled_us / timed_us > most) worst = &key, most = throttled_us / timed_us;
   }
   if (num_throttled == 0) return;
-  summary.notes.push_back(fmt::format(
+  summary.warnings.push_back(fmt::format(
       "{}: the job was throttled: its control group's limit of processors stopped threads for {:.2f} s of each second "
       "of "
       "its steps, in {} of {} cells; compare nothing with it, and raise the limit (cpu.max) or use fewer devices",
@@ -267,7 +281,7 @@ void note_busy_host(const StudyCells& cells, StudySummary& summary) {
   if (num_busy == 0) return;
   const std::string others =
       num_busy == 1 ? "" : fmt::format(" (in {} of {} cells they took less)", num_busy - 1, cells.size());
-  summary.notes.push_back(
+  summary.warnings.push_back(
       fmt::format("{}: the host was busy: other programs took {:.2f} CPU cores while its steps were timed{}",
                   format_cell(*busiest), most, others));
 }
@@ -350,9 +364,9 @@ StudySummary summarise_study(const std::vector<Record>& records, const StudyOpti
   note_card_state(cells, summary);
   note_processor_limit(cells, summary);
   note_busy_host(cells, summary);
-  compare_study_cells(cells, options, summary);
-  summary.serial_fractions = serial_fractions(summary.comparisons, cells, options.bootstrap);
-  summary.one_device = summarise_one_device(summary.cells, cells, options.bootstrap);
+  compare_study_cells(cells, summary);
+  summary.serial_fractions = serial_fractions(summary);
+  summary.one_device = summarise_one_device(summary.cells, cells);
   collect_provenance(records, summary);
   for (const std::string& finding : study_findings(summary)) summary.notes.push_back(finding);
   summary.conclusion = conclude(summary);

@@ -6,12 +6,10 @@
 
 #include "amdahl/record.h"
 #include "amdahl/summary.h"
-#include "stats/bootstrap.h"
 
 namespace amdahl {
 
 struct StudyOptions {
-  BootstrapOptions bootstrap{};
   bool allow_several_hosts = false;  // pool runs of different hosts or device names, with a note
 };
 

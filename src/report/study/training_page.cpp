@@ -122,11 +122,11 @@ std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   const std::vector<double> rates = values_of(records, "throughput"), seconds = values_of(records, "seconds");
   if (!rates.empty()) {
-    const Figure figure = mean_figure(rates, "samples/s");
+    const Figure figure = median_figure(rates, "samples/s");
     facts.push_back(fmt::format("{}: throughput of training ({} epochs)", figure.number, figure.basis));
   }
   if (!seconds.empty()) {
-    const Figure figure = mean_figure(seconds, "s");
+    const Figure figure = median_figure(seconds, "s");
     facts.push_back(fmt::format("{}: time of an epoch ({} epochs)", figure.number, figure.basis));
   }
   const std::vector<double> loss = values_of(records, "validation_loss");

@@ -15,6 +15,7 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/gain.h"
 #include "stats/summary.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -91,11 +92,8 @@ std::vector<ChartedOperation> operations_of(const std::vector<Record>& records) 
 }
 
 LinePoint rate_point(const Record& record, double x) {
-  const std::vector<double>& rates = samples_of(record, "throughput");
-  const double divisor = rate_unit(record).divisor;
-  LinePoint point{x, mean_of(rates) / divisor, t_interval(rates), static_cast<int64_t>(rates.size())};
-  if (point.interval) point.interval = Interval{point.interval->low / divisor, point.interval->high / divisor};
-  return point;
+  const Estimate rate = scaled(sensor_rate(record), 1 / rate_unit(record).divisor);
+  return {x, rate.value, rate.ci, static_cast<int64_t>(samples_of(record, "time").size())};
 }
 
 /// The series with that name, panel and origin; created if it does not exist.

@@ -12,7 +12,7 @@
 #include "sensor/report/cost.h"
 #include "sensor/report/results.h"
 #include "stats/compare.h"
-#include "stats/summary.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -55,7 +55,7 @@ bool same_work(const SensorResult& r, const SensorResult& baseline, Notes& notes
 Group sorted_group(std::vector<const SensorResult*> members, Notes& notes) {
   std::stable_sort(members.begin(), members.end(), [](const SensorResult* a, const SensorResult* b) {
     if (a->row.role != b->row.role) return a->row.role < b->row.role;
-    if (a->row.role == Role::single) return mean_of(a->throughput) > mean_of(b->throughput);
+    if (a->row.role == Role::single) return a->throughput().value > b->throughput().value;
     return a->devices < b->devices;
   });
   Group group;
@@ -105,9 +105,10 @@ WorkloadComparison workload_of(const Group& group, const SensorCompareOptions& o
   workload.unit = group.baseline().unit;
   for (const SensorResult* r : group.members) {
     SensorRow row = r->row;
-    row.n = static_cast<int64_t>(r->throughput.size());
-    row.throughput = mean_of(r->throughput);
-    row.throughput_ci = bootstrap_mean(r->throughput, options.bootstrap);
+    const Estimate throughput = r->throughput();
+    row.n = static_cast<int64_t>(r->time_us.size());
+    row.throughput = throughput.value;
+    row.throughput_ci = throughput.ci;
     row.work_per_hour = row.throughput * kSecondsPerHour;
     add_cost(options, *r, row, notes);
     workload.rows.push_back(std::move(row));
@@ -121,56 +122,59 @@ const SensorResult* single_on(const Group& group, const std::string& device) {
   for (size_t i = 0; i < group.num_single; ++i) {
     const SensorResult& single = *group.members[i];
     const bool is_known = single.row.devices.size() == 1;
-    candidates.push_back({is_known, "", 0, "", is_known ? single.row.devices.front() : "", mean_of(single.throughput)});
+    candidates.push_back({is_known, "", 0, "", is_known ? single.row.devices.front() : "", single.throughput().value});
   }
   const auto best = find_baseline(candidates, {"", 0, "", {device}});
   return best ? group.members[*best] : nullptr;
 }
 
 /// Efficiency: throughput / sum of the single-device throughputs of the row's devices.
-void add_efficiency_by_sum(const Group& group, const SensorResult& r, const SensorCompareOptions& options,
-                           SensorRow& row, Notes& notes) {
-  double sum = 0;
-  std::map<std::string, WeightedSamples> alone;  // samples by device
+void add_efficiency_by_sum(const Group& group, const SensorResult& r, SensorRow& row, Notes& notes) {
+  std::map<std::string, Weighted> alone;  // by device
   for (const std::string& device : row.devices) {
     const SensorResult* single = single_on(group, device);
     if (!single)
       return add_note(notes, fmt::format("no result of {} on one '{}': no efficiency with it",
                                          format_workload(r.workload), printable(device, 60)));
-    sum += mean_of(single->throughput);
-    const auto [part, is_new] = alone.try_emplace(device, WeightedSamples{single->throughput, 0});
-    part->second.weight += 1;
+    alone.try_emplace(device, Weighted{single->throughput(), 0}).first->second.weight += 1;
   }
-  std::vector<WeightedSamples> parts;
-  for (const auto& [device, samples] : alone) parts.push_back(samples);
-  row.efficiency = row.throughput / sum;
-  row.efficiency_ci = bootstrap_ratio_to_sum(r.throughput, parts, options.bootstrap);
+  std::vector<Weighted> parts;
+  for (const auto& [device, part] : alone) parts.push_back(part);
+  const Estimate efficiency = ratio_of(r.throughput(), sum_of(parts));
+  row.efficiency = efficiency.value;
+  row.efficiency_ci = efficiency.ci;
   row.efficiency_by_sum = true;
 }
 
-void add_efficiency(const Group& group, const SensorResult& r, const SensorCompareOptions& options, SensorRow& row,
-                    Notes& notes) {
+void add_efficiency(const Group& group, const SensorResult& r, SensorRow& row, Notes& notes) {
   if (static_cast<int64_t>(row.devices.size()) != r.devices || group.baseline().row.devices.empty())
     return add_note(notes, fmt::format("{}: which devices computed is not recorded: no efficiency", row.run));
   const std::string& device = group.baseline().row.devices.front();
   if (std::any_of(row.devices.begin(), row.devices.end(), [&](const std::string& d) { return d != device; }))
-    return add_efficiency_by_sum(group, r, options, row, notes);
+    return add_efficiency_by_sum(group, r, row, notes);
   const auto devices = static_cast<double>(r.devices);
   row.efficiency = row.speedup->ratio / devices;
   if (const auto& ci = row.speedup->ci) row.efficiency_ci = Interval{ci->low / devices, ci->high / devices};
 }
 
-/// Strong scaling compares times of the same call; other modes compare throughput.
-PairSamples pair_of(const SensorResult& r, const SensorResult& baseline) {
-  if (r.scaling == "strong") return {r.time_us, baseline.time_us};
-  return {r.throughput, baseline.throughput, Direction::larger_is_faster};
+/// The times of calls, each for the work of one item, so that calls of different sizes compare.
+std::vector<double> item_times(const SensorResult& r) {
+  std::vector<double> times = r.time_us;
+  for (double& time : times) time /= r.work;
+  return times;
 }
 
-void add_speedups(const std::vector<Group>& groups, const SensorCompareOptions& options, SensorComparison& result) {
+void add_speedups(const std::vector<Group>& groups, SensorComparison& result) {
+  std::vector<std::vector<double>> times;  // of each group the baseline first
   std::vector<PairSamples> grid;
   for (const Group& group : groups)
-    for (size_t i = 1; i < group.members.size(); ++i) grid.push_back(pair_of(*group.members[i], group.baseline()));
-  const std::vector<PairTest> tests = test_grid(grid, options.bootstrap);
+    for (const SensorResult* r : group.members) times.push_back(item_times(*r));
+  size_t baseline = 0;
+  for (const Group& group : groups) {
+    for (size_t i = 1; i < group.members.size(); ++i) grid.push_back({times[baseline + i], times[baseline]});
+    baseline += group.members.size();
+  }
+  const std::vector<PairTest> tests = test_grid(grid);
   size_t next = 0;
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 1; i < groups[g].members.size(); ++i) {
@@ -178,7 +182,7 @@ void add_speedups(const std::vector<Group>& groups, const SensorCompareOptions& 
       row.speedup = tests[next++];
       if (row.role == Role::single) continue;
       row.recommendation = recommend(*row.speedup);
-      add_efficiency(groups[g], *groups[g].members[i], options, row, result.notes);
+      add_efficiency(groups[g], *groups[g].members[i], row, result.notes);
     }
 }
 
@@ -223,7 +227,7 @@ SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOp
   }
   const std::vector<Group> groups = groups_of(all, result.notes);
   for (const Group& group : groups) result.workloads.push_back(workload_of(group, options, result.notes));
-  add_speedups(groups, options, result);
+  add_speedups(groups, result);
   for (WorkloadComparison& workload : result.workloads) choose(workload);
   return result;
 }

@@ -7,7 +7,6 @@
 #include "amdahl/comparison.h"
 #include "amdahl/report.h"
 #include "report/page/page.h"
-#include "stats/bootstrap.h"
 
 namespace amdahl {
 
@@ -24,7 +23,6 @@ struct SensorSides {
 struct SensorCompareOptions {
   std::optional<PriceTable> prices;
   bool allow_unlike = false;  // allow comparing CPU virtual devices with GPUs
-  BootstrapOptions bootstrap{};
 };
 
 /// Uses the records of `single` on one device, of `multi` on several devices, and of `hetero` in mode hetero; notes

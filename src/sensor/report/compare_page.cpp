@@ -74,8 +74,9 @@ std::string format_speedup(const SensorRow& row) {
   return row.speedup ? format_speedup(row.speedup->ratio, row.speedup->ci) : "baseline";
 }
 
-std::string recommendation_of(const SensorRow& row) {
-  if (!row.recommendation || !row.speedup) return kAbsent;
+std::string verdict_of_row(const SensorRow& row) {
+  if (!row.speedup) return kAbsent;
+  if (!row.recommendation) return verdict_text(*row.speedup);
   return recommendation_text(*row.recommendation, *row.speedup, row.device_kind, "samples") +
          (row.origin == Origin::measured ? "" : fmt::format(" ({})", origin_text(row.origin)));
 }
@@ -100,26 +101,22 @@ CostColumns cost_columns(const WorkloadComparison& workload) {
 
 std::vector<std::string> header(const WorkloadComparison& workload, const std::string& currency, CostColumns columns) {
   const std::string items = item_text(workload), unit = items + "/s";
-  std::vector<std::string> cells{"devices",           "sharing", unit + " [95 % CI]", "n",
-                                 "speedup [95 % CI]", "verdict", "efficiency",        items + "/h"};
+  std::vector<std::string> cells{"devices",           "sharing",    unit + " [95 % CI]", "n",
+                                 "speedup [95 % CI]", "efficiency", items + "/h"};
   if (columns.hourly) {
     cells.push_back(currency + "/h");
     cells.push_back(fmt::format("{}/{}", items, currency));
   }
   if (columns.purchase) cells.push_back(fmt::format("{} per {}", currency, unit));
-  cells.insert(cells.end(), {"recommendation", "from"});
+  cells.insert(cells.end(), {"verdict", "from"});
   return cells;
 }
 
 std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
-  std::vector<std::string> cells{devices_text(row),
-                                 sharing_text(row),
-                                 with_interval(row.throughput, row.throughput_ci),
-                                 std::to_string(row.n),
-                                 format_speedup(row),
-                                 row.speedup ? std::string(to_string(row.speedup->verdict)) : kAbsent,
-                                 row.efficiency ? format_percent(*row.efficiency) : kAbsent,
-                                 compact(row.work_per_hour)};
+  std::vector<std::string> cells{
+      devices_text(row),         sharing_text(row),   with_interval(row.throughput, row.throughput_ci),
+      std::to_string(row.n),     format_speedup(row), row.efficiency ? format_percent(*row.efficiency) : kAbsent,
+      compact(row.work_per_hour)};
   if (columns.hourly) {
     cells.push_back(row.cost
                         ? fmt::format("{}{}", format_number(row.cost->hourly_price), row.cost->owned ? " (owned)" : "")
@@ -129,7 +126,7 @@ std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
   if (columns.purchase)
     cells.push_back(row.cost && row.cost->purchase_per_throughput ? format_number(*row.cost->purchase_per_throughput)
                                                                   : kAbsent);
-  cells.push_back(recommendation_of(row));
+  cells.push_back(verdict_of_row(row));
   cells.push_back(printable(row.run, 60));
   return cells;
 }
@@ -138,7 +135,7 @@ std::vector<std::string> cells_of(const SensorRow& row, CostColumns columns) {
 std::vector<std::string> conclusions(const WorkloadComparison& workload, const std::string& currency) {
   const SensorRow &multi = workload.rows[workload.fastest_multi], &fastest = workload.rows[workload.fastest];
   std::vector<std::string> lines{
-      fmt::format("recommendation: {} ({}: {})", recommendation_of(multi), label(multi), format_speedup(multi))};
+      fmt::format("verdict: {} ({}: {})", verdict_of_row(multi), label(multi), format_speedup(multi))};
   lines.push_back(
       fmt::format("best throughput: {}: {} {}", label(fastest), compact(fastest.throughput), workload.unit));
   if (workload.cheapest) {

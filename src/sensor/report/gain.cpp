@@ -8,8 +8,7 @@
 #include "base/limited_devices.h"
 #include "base/record_values.h"
 #include "report/common/baseline.h"
-#include "stats/bootstrap.h"
-#include "stats/summary.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -44,7 +43,7 @@ const Record* base_of(const std::vector<Record>& records, const Record& record) 
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& base = records[i];
     if (!is_base(base, divided)) continue;
-    const double speed = divided ? 1 / mean_of(samples_of(base, "time")) : mean_of(samples_of(base, "throughput"));
+    const double speed = divided ? 1 / sensor_time(base).value : sensor_rate(base).value;
     candidates[i] = {
         true, work_of(base, record, divided), divided ? 0 : base_items(base), text_axis(base, "launch"), "", speed};
   }
@@ -59,19 +58,26 @@ double work_items(const Record& record) {
 
 }  // namespace
 
+Estimate sensor_time(const Record& record) { return estimate_of(samples_of(record, "time")); }
+
+Estimate sensor_rate(const Record& record, const char* series) {
+  const std::vector<double>&time = samples_of(record, "time"), &rate = samples_of(record, series);
+  if (time.empty() || rate.empty()) return {};
+  return rate_of(rate.front() * time.front(), sensor_time(record));
+}
+
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record) {
   const bool divided = is_divided_work(record);
   const Record* base = base_of(records, record);
   if (!base) return std::nullopt;
-  const std::vector<double>&own = samples_of(record, "time"), &one = samples_of(*base, "time");
-  if (own.empty() || one.empty()) return std::nullopt;
+  if (samples_of(record, "time").empty() || samples_of(*base, "time").empty()) return std::nullopt;
   SensorGain gain;
   gain.base = base;
   if (base == &record) return gain;
   const double items = divided ? 1 : work_items(record) / work_items(*base);  // divided work has the same total
-  gain.speedup = items * mean_of(one) / mean_of(own);
-  gain.ci = bootstrap_ratio_of_means({one, own});
-  if (gain.ci) gain.ci = Interval{gain.ci->low * items, gain.ci->high * items};
+  const Estimate speedup = scaled(ratio_of(sensor_time(*base), sensor_time(record)), items);
+  gain.speedup = speedup.value;
+  gain.ci = speedup.ci;
   gain.efficiency = gain.speedup / static_cast<double>(std::max<int64_t>(axis<int64_t>(record, "devices", 1), 1));
   return gain;
 }

@@ -18,6 +18,11 @@ struct SensorGain {
   std::optional<Interval> ci;
   double efficiency = 1;  // speedup / devices
 };
+/// The time of a call or round in us; 0 without samples.
+Estimate sensor_time(const Record& record);
+/// Its work / its time, in the unit of the series, which is throughput or bandwidth; 0 without samples.
+Estimate sensor_rate(const Record& record, const char* series = "throughput");
+
 /// nullopt for a record without times or whose baseline was not measured.
 std::optional<SensorGain> sensor_gain(const std::vector<Record>& records, const Record& record);
 

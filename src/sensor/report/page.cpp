@@ -13,6 +13,7 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/charts.h"
 #include "sensor/report/gain.h"
+#include "stats/estimate.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -39,15 +40,20 @@ bool leads(const Record& a, double of_a, const Record& b, double of_b) {
   return measured_a == measured_b ? of_a > of_b : measured_a;
 }
 
-/// Among multi-device and divided-work records, the one with the highest lower end of its speedup interval.
+/// Among multi-device and divided-work records, the one with the highest speedup: of those that are certainly faster,
+/// if there are any.
 std::pair<const Record*, SensorGain> best_gain(const std::vector<Record>& records) {
   std::pair<const Record*, SensorGain> best{nullptr, {}};
   for (const Record& record : records) {
     if (!is_measured(record) || is_one_task(record)) continue;
     const std::optional<SensorGain> gain = sensor_gain(records, record);
     if (!gain || gain->base == &record) continue;
-    const auto sure = [](const SensorGain& g) { return g.ci ? g.ci->low : 0; };
-    if (!best.first || leads(record, sure(*gain), *best.first, sure(best.second))) best = {&record, *gain};
+    const auto sure = [](const SensorGain& g) { return g.ci && g.ci->low > 1; };
+    if (best.first && sure(*gain) != sure(best.second) && record.origin == best.first->origin) {
+      if (sure(*gain)) best = {&record, *gain};
+    } else if (!best.first || leads(record, gain->speedup, *best.first, best.second.speedup)) {
+      best = {&record, *gain};
+    }
   }
   return best;
 }
@@ -56,9 +62,8 @@ const Record* fastest(const std::vector<Record>& records, const std::string& op)
   const Record* best = nullptr;
   for (const Record& record : records) {
     if (!is_measured(record) || is_one_task(record) || (!op.empty() && text_axis(record, "op") != op)) continue;
-    const std::vector<double>& rates = samples_of(record, "throughput");
-    if (!rates.empty() && (!best || leads(record, mean_of(rates), *best, mean_of(samples_of(*best, "throughput")))))
-      best = &record;
+    const double rate = sensor_rate(record).value;
+    if (rate > 0 && (!best || leads(record, rate, *best, sensor_rate(*best).value))) best = &record;
   }
   return best;
 }
@@ -74,7 +79,7 @@ std::vector<std::string> operations(const std::vector<Record>& records) {
 
 std::string rate_text(const Record& record) {
   const RateUnit unit = rate_unit(record);
-  return fmt::format("{} {}", format_number(mean_of(samples_of(record, "throughput")) / unit.divisor), unit.unit);
+  return fmt::format("{} {}", format_number(sensor_rate(record).value / unit.divisor), unit.unit);
 }
 
 /// The size from which several devices are faster, or that they never are.
@@ -125,16 +130,15 @@ std::string verdict_of(const std::vector<Record>& records) {
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
   std::vector<std::string> facts;
   if (const auto [best, gain] = best_gain(records); best)
-    facts.push_back(fmt::format("{}: best speedup by the lower end of its interval, {} (95 % CI, n = {} and {})",
-                                format_speedup(gain.speedup, gain.ci), record_text(*best),
-                                samples_of(*best, "time").size(), samples_of(*gain.base, "time").size()));
+    facts.push_back(fmt::format("{}: best speedup, {} ({}n = {} and {})", format_speedup(gain.speedup, gain.ci),
+                                record_text(*best), gain.ci ? "95 % CI, " : "", samples_of(*best, "time").size(),
+                                samples_of(*gain.base, "time").size()));
   for (const std::string& op : operations(records)) {
     const Record* top = fastest(records, op);
     if (!top || facts.size() >= 2) continue;
     const RateUnit unit = rate_unit(*top);
-    std::vector<double> rates = samples_of(*top, "throughput");
-    for (double& rate : rates) rate /= unit.divisor;
-    const Figure figure = mean_figure(rates, unit.unit);
+    const Figure figure =
+        figure_of(scaled(sensor_rate(*top), 1 / unit.divisor), unit.unit, samples_of(*top, "time").size());
     facts.push_back(
         fmt::format("{}: the highest rate of {}, {} ({})", figure.number, op, record_text(*top), figure.basis));
   }
@@ -188,8 +192,9 @@ PageSection cells_section(const std::vector<Record>& records) {
                     outliers, outliers == 1 ? "" : "s", outliers == 1 ? "" : "s"));
   if (!section.tables.empty())
     section.paragraphs.emplace_back(
-        "Time: on the device, mean and 95 % interval of n samples; call: one call until it is done, by the host's "
-        "clock, median; speedup against one device.");
+        "Time: on the device, median and 95 % interval of n samples; call: one call until it is done, by the host's "
+        "clock, median; merge: the share of it in single calls, and that share of the time; speedup against one "
+        "device.");
   return section;
 }
 

@@ -104,7 +104,7 @@ void add_samples(SensorResult& result, const Record& record) {
   if (throughput.unit != result.unit || !throughput.unit.ends_with("/s"))
     throw damaged_record(record, fmt::format("gives 'throughput' in {}", printable(throughput.unit, 40)));
   result.time_us.insert(result.time_us.end(), time.samples.begin(), time.samples.end());
-  result.throughput.insert(result.throughput.end(), throughput.samples.begin(), throughput.samples.end());
+  result.work = throughput.samples.front() * time.samples.front() / 1e6;
 }
 
 /// Why a record is left out; nullopt when it belongs to the side.

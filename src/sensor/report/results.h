@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sensor/report/compare.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 
@@ -22,7 +23,10 @@ struct SensorResult {
   int64_t devices = 0;
   int64_t items = 0;    // per call, over all devices
   std::string scaling;  // "strong", "weak", or empty
-  std::vector<double> time_us, throughput;
+  double work = 0;      // items of a call in the unit of throughput, as recorded: throughput x time
+  std::vector<double> time_us;
+
+  Estimate throughput() const { return scaled(rate_of(work, estimate_of(time_us)), 1e6); }
 };
 
 /// The results in `runs` that belong to the side `role`; `notes` names the rest, unless another side of `sides`

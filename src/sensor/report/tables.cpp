@@ -13,6 +13,7 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/charts.h"
 #include "sensor/report/gain.h"
+#include "stats/estimate.h"
 #include "stats/summary.h"
 
 namespace amdahl {
@@ -32,12 +33,12 @@ std::string heading(const Record& record) {
   return text;
 }
 
-/// The mean of a series and the ends of its 95 % interval.
-void add_mean(Row& row, const Record& record, const char* name) {
+/// The median of a series and the ends of its 95 % interval.
+void add_estimate(Row& row, const Record& record, const char* name) {
   const std::vector<double>& values = samples_of(record, name);
-  const std::optional<Interval> ci = t_interval(values);
-  row.push_back(values.empty() ? TableValue() : TableValue(mean_of(values)));
-  row.insert(row.end(), {end_of(ci, true), end_of(ci, false)});
+  const Estimate estimate = estimate_of(values);
+  row.push_back(values.empty() ? TableValue() : TableValue(estimate.value));
+  row.insert(row.end(), {end_of(estimate.ci, true), end_of(estimate.ci, false)});
 }
 
 TableValue median_value(const Record& record, const char* name) {
@@ -64,18 +65,23 @@ TableValue of_each_device(const Record& record, const char* name) {
 }
 
 Row same_work_row(const std::vector<Record>& records, const Record& record) {
-  const std::vector<double>& rates = samples_of(record, "throughput");
   const bool alone = text_axis(record, "mode") == "single";
   const std::optional<SensorGain> gain = alone ? std::nullopt : sensor_gain(records, record);
   Row row{text_axis(record, "workload"), known_text(voxel_option(record)), axis<int64_t>(record, "devices", 0)};
-  add_mean(row, record, "time");
+  add_estimate(row, record, "time");
   row.push_back(median_value(record, "call_time"));
-  row.push_back(rates.empty() ? TableValue() : TableValue(mean_of(rates) / rate_unit(record).divisor));
-  row.push_back(median_value(record, "bandwidth"));
+  const Estimate rate = sensor_rate(record);
+  row.push_back(rate.value > 0 ? TableValue(rate.value / rate_unit(record).divisor) : TableValue());
+  const double bandwidth = sensor_rate(record, "bandwidth").value;
+  row.push_back(bandwidth > 0 ? TableValue(bandwidth) : TableValue());
   add_gain(row, gain);
   row.push_back(gain ? TableValue(100 * gain->efficiency) : TableValue());
   row.push_back(alone ? TableValue() : known_text(text_axis(record, "merge")));
-  row.insert(row.end(), {median_value(record, "merge_time"), median_value(record, "communication_share"),
+  // Single calls have stamps between a device's part and the merge: the share that the merge has of them, and as much
+  // of the time.
+  const std::vector<double>& shares = samples_of(record, "communication_share");
+  const std::optional<double> share = shares.empty() ? std::nullopt : std::optional(median_of(shares));
+  row.insert(row.end(), {optional_value(share, sensor_time(record).value / 100), optional_value(share),
                          count_of(record), std::string(origin_text(record.origin))});
   return row;
 }
@@ -91,16 +97,16 @@ Row divided_work_row(const std::vector<Record>& records, const Record& record) {
           task       ? TableValue(axis<int64_t>(record, "device", 0))
           : pipeline ? TableValue(axis<int64_t>(record, "devices", 0))
                      : TableValue()};
-  add_mean(row, record, "time");
+  add_estimate(row, record, "time");
   row.push_back(median_value(record, "alone_time"));
   add_gain(row, task ? std::nullopt : sensor_gain(records, record));
   row.push_back(bounded ? TableValue(bound.front()) : TableValue());
-  row.push_back(bounded ? TableValue(mean_of(time) / bound.front()) : TableValue());
+  row.push_back(bounded ? TableValue(sensor_time(record).value / bound.front()) : TableValue());
   row.push_back(task ? TableValue() : of_each_device(record, "device_items"));
   row.push_back(task ? TableValue() : of_each_device(record, "utilisation"));
   row.insert(row.end(), {median_value(record, "preprocess_time"), median_value(record, "train_time")});
-  add_mean(row, record, "time_hidden");
-  add_mean(row, record, "hidden_share");
+  add_estimate(row, record, "time_hidden");
+  add_estimate(row, record, "hidden_share");
   row.insert(row.end(), {median_value(record, "merge_time"), count_of(record)});
   return row;
 }
@@ -136,7 +142,7 @@ std::vector<PageTable> sensor_tables(const std::vector<Record>& records) {
               {"efficiency", "Efficiency (%)"},
               {"merge", "Merge"},
               {"merge_us", "Merge (us)"},
-              {"share", "Communication (%)"},
+              {"share", "Merge (% of time)"},
               {"samples", "n"},
               {"origin", "Origin"}})
         .table.rows.push_back(same_work_row(records, record));

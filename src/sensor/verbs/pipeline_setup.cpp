@@ -34,6 +34,8 @@ std::vector<SensorStep> pipeline_steps(const SensorBenchConfig& config) {
     PipelinePlan plan;
     plan.job = job;
     plan.model = fit_to_data(like, {job.num_targets * job.fused_width()}, like.output_width(), like.loss);
+    if (plan.model.input_width != like.input_width)  // its weights are other ones
+      plan.model.name = fmt::format("{} for {} inputs", like.name, plan.model.input_width);
     plan.model.validate();
     plan.path = config.path;
     steps.push_back({fmt::format("{} into {}", workload_text(job), plan.model.name), 2,

@@ -110,7 +110,6 @@ PlanOutcome run_plan(const PlanConfig& config) {
   if (config.machine.empty()) {
     what_if = read_what_if(config.what_if);
     outcome.calibration = assume(what_if, config.math.empty() ? "tf32" : config.math);
-    outcome.notes.push_back("nothing was measured: all constants are assumed");
   } else {
     const CalibratedMachine found = load_calibrated(config.machine, config.math);
     check_links(found.machine, config.machine);

@@ -104,6 +104,8 @@ Page join_pages(std::vector<Page> pages) {
     for (PageSection& section : page.sections) whole.sections.push_back(std::move(section));
     for (auto& [name, value] : page.provenance)
       whole.provenance.emplace_back(fmt::format("{}: {}", number, name), std::move(value));
+    for (const std::string& warning : page.warnings)
+      whole.warnings.push_back(fmt::format("{}: {}", titles[number - 1], warning));
     for (const std::string& note : page.notes) whole.notes.push_back(fmt::format("{}: {}", number, note));
     if (!page.qualifier.empty()) {
       ++qualified;

@@ -149,10 +149,12 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
                  {"strategy", strategy_text(config)},
                  {"epoch", static_cast<int64_t>(epoch.epoch)}};
   record.series = {{"train_loss", "1", {epoch.train_loss}},
-                   {"seconds", "s", {epoch.seconds}},
-                   {"throughput", "samples/s", {epoch.samples_per_second}},
                    {"memory_peak", "bytes", {static_cast<double>(epoch.memory_peak_bytes)}},
                    {"memory_modelled", "bytes", {static_cast<double>(modelled.total())}}};
+  if (epoch.samples_per_second > 0) {
+    record.series.push_back({"seconds", "s", {epoch.seconds}});
+    record.series.push_back({"throughput", "samples/s", {epoch.samples_per_second}});
+  }
   if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
     record.series.push_back({"token_throughput", "tokens/s", {tokens}});
   if (epoch.loss_scale > 0) {
@@ -177,7 +179,8 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, cons
   if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
   if (epoch.validation_mae >= 0) line += fmt::format("  MAE {:.4f}", epoch.validation_mae);
   if (epoch.validation_accuracy >= 0) line += fmt::format("  accuracy {:.2f} %", 100 * epoch.validation_accuracy);
-  line += fmt::format("  {:.0f} {}/s", epoch.samples_per_second, rows_word(model));
+  line += epoch.samples_per_second > 0 ? fmt::format("  {:.0f} {}/s", epoch.samples_per_second, rows_word(model))
+                                       : std::string("  trained before, no step was left");
   if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
     line += fmt::format(" = {:.0f} tokens/s", tokens);
   if (epoch.loss_scale > 0)

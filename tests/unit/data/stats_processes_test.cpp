@@ -69,7 +69,8 @@ TEST(StatsProcesses, OneProcessPerSideSaysNothing) {
 
 TEST(StatsProcesses, TheProcessIsTheUnit) {
   // Medians 100, 102, 98 against 110, 112, 108: as Welch's test on their logarithms, however many runs there are.
-  const ProcessSamples a{{0, {99, 100, 500}}, {1, {102}}, {2, {98, 98}}}, b{{0, {110}}, {4, {112}}, {9, {108, 108}}};
+  const ProcessSamples a{{0, {99, 100, 500}}, {1, {102}}, {2, {98, 98}}},
+      b{{0, {110, 110}}, {4, {112}}, {9, {108, 108}}};
   const PairTest test = test_processes({.first = a, .second = b});
   EXPECT_EQ(test.level, TestLevel::processes);
   EXPECT_EQ(test.processes_first, 3);
@@ -99,17 +100,26 @@ TEST(StatsProcesses, ACalibratedSpreadStandsInForProcesses) {
   EXPECT_EQ(test_processes({.first = a, .second = b, .spread = CalibratedSpread{0.05, 10, 10}}).verdict,
             Verdict::unclear);
   // Fewer runs than the calibration had scatter more.
-  const ProcessSamples few{{0, {99.0, 101.0}}};
+  const ProcessSamples few{{0, {99.0, 101.0, 100.0, 99.0, 101.0}}};
   EXPECT_GT(test_processes({.first = few, .second = b, .spread = CalibratedSpread{0.01, 10, 10}}).ci->half_width(),
             narrow.ci->half_width());
 }
 
 TEST(StatsProcesses, ThroughputPointsTheOtherWay) {
-  const ProcessSamples a{{0, {110}}, {1, {112}}, {2, {108}}}, b{{0, {100}}, {1, {102}}, {2, {98}}};
+  const ProcessSamples a{{0, {110, 110}}, {1, {112, 112}}, {2, {108}}}, b{{0, {100, 100}}, {1, {102, 102}}, {2, {98}}};
   EXPECT_EQ(test_processes({.first = a, .second = b, .direction = Direction::larger_is_faster}).verdict,
             Verdict::faster);
 }
 
+TEST(StatsProcesses, FewerThanFiveRunsSayNothing) {
+  const ProcessSamples a{{0, {100}}, {1, {102}}}, b{{0, {150}}, {1, {151}}};
+  const PairTest test = test_processes({.first = a, .second = b});
+  EXPECT_EQ(test.verdict, Verdict::unclear);
+  EXPECT_FALSE(test.ci);
+  EXPECT_EQ(test.p_welch, 1);
+}
+
+// The summary's interval of a ratio is that of the test but for the degrees of freedom.
 TEST(StatsProcesses, SummariesWidenBySpreadOfProcesses) {
   ProcessSamples samples;
   for (int p = 0; p < 5; ++p)
@@ -124,7 +134,8 @@ TEST(StatsProcesses, SummariesWidenBySpreadOfProcesses) {
 }
 
 TEST(StatsProcesses, MomentsOfProcessesGiveTheSameVerdict) {
-  const ProcessSamples a{{0, {100}}, {1, {102}}, {2, {98}}}, b{{0, {110}}, {1, {112}}, {2, {108}}};
+  const ProcessSamples a{{0, {100}}, {1, {102}}, {2, {98}}, {3, {101}}, {4, {99}}},
+      b{{0, {110}}, {1, {112}}, {2, {108}}, {3, {109}}, {4, {111}}};
   const PairTest samples = test_processes({.first = a, .second = b});
   const PairTest moments = test_process_moments(process_moments(a), process_moments(b), Direction::smaller_is_faster);
   EXPECT_NEAR(samples.p_welch, moments.p_welch, 1e-9);
@@ -210,7 +221,7 @@ TEST(StatsProcesses, DriftBetweenStudiesIsInTheTest) {
 
 // What both sides share does not count where a process measured both in turns.
 TEST(StatsProcesses, DriftIsNothingToPairs) {
-  const ProcessSamples a{{0, {100}}, {1, {110}}, {2, {121}}}, b{{0, {105}}, {1, {115}}, {2, {127}}};
+  const ProcessSamples a{{0, {100, 100}}, {1, {110, 110}}, {2, {121}}}, b{{0, {105, 105}}, {1, {115, 115}}, {2, {127}}};
   const PairTest drifting = test_processes({.first = a, .second = b, .paired = true, .drift = kHostDrift});
   EXPECT_EQ(drifting.p_welch, test_processes({.first = a, .second = b, .paired = true}).p_welch);
 }

@@ -304,12 +304,12 @@ TEST(Stopping, DecidesByTheInterval) {
 
 TEST(SerialFractionProperties, ComesBackFromAmdahlsLaw) {
   for (const double f : {0.0, 0.01, 0.2, 0.5, 1.0, 1.3}) {
-    std::vector<ScalingPoint> points;
+    std::vector<StepSamples> points;
     for (const double n : {2.0, 3.0, 8.0, 64.0}) {
       const double speedup = 1 / (f + (1 - f) / n);
       EXPECT_NEAR(karp_flatt(speedup, n), f, 1e-12);
-      points.push_back({n, speedup});
-      EXPECT_NEAR(fit_serial_fraction(points), f, 1e-12);
+      points.push_back({static_cast<int64_t>(n), {1000 / speedup, {}}, {speedup, {}}});
+      EXPECT_NEAR(serial_fraction({1000, {}}, points).fitted, f, 1e-12);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "stats/bootstrap.h"
 #include "stats/distributions.h"
+#include "stats/estimate.h"
 
 namespace amdahl {
 namespace {
@@ -80,44 +81,39 @@ TEST(StatsSummary, DegenerateSetsAreDefinedAndNeverNan) {
   EXPECT_EQ(same.ci, (Interval{0.1, 0.1}));
   EXPECT_EQ(same.median_ci, (Interval{0.1, 0.1}));
 
-  const std::vector<double> zero_mean{-1, 1, -2, 2};
+  const std::vector<double> zero_mean{-1, 1, -2, 2, 0};
   EXPECT_EQ(summarise(zero_mean).mean, 0);
   EXPECT_TRUE(std::isfinite(summarise(zero_mean).ci->low));
 }
 
 TEST(StatsBootstrap, IsDeterministicAndSeeded) {
-  EXPECT_EQ(bootstrap_median(kSamples), bootstrap_median(kSamples));
   BootstrapOptions other;
   other.seed = 7;
-  const std::vector<double> doubled{20.2, 19.6, 20.8, 20.0, 19.8, 20.6, 20.4, 19.4};
-  const auto first = bootstrap_ratio_of_means({doubled, kSamples});
-  EXPECT_EQ(first, bootstrap_ratio_of_means({doubled, kSamples}));
-  EXPECT_NE(first, bootstrap_ratio_of_means({doubled, kSamples}, other));
+  const auto first = bootstrap_median(kSamples);
   ASSERT_TRUE(first);
-  EXPECT_LT(first->low, 2.0);
-  EXPECT_GT(first->high, 2.0);
-  EXPECT_LT(first->half_width(), 0.15);
-  const auto medians = bootstrap_ratio_of_medians({doubled, kSamples});
-  ASSERT_TRUE(medians);
-  EXPECT_TRUE(medians->low < 2.0 && medians->high > 2.0);
+  EXPECT_EQ(first, bootstrap_median(kSamples));
+  EXPECT_NE(first, bootstrap_median(kSamples, other));
+  EXPECT_TRUE(first->low < 10.05 && 10.05 < first->high);
+  EXPECT_FALSE(bootstrap_median(std::vector<double>{1, 2, 3, 4})) << "too few";
 }
 
-TEST(StatsBootstrap, GivesNoIntervalWhereNoneMeansAnything) {
-  const std::vector<double> one{1.0}, zeros{0.0, 0.0}, two{1.0, 2.0};
-  EXPECT_FALSE(bootstrap_median(one));
-  EXPECT_FALSE(bootstrap_ratio_of_means({two, one}));
-  EXPECT_FALSE(bootstrap_ratio_of_means({two, zeros}));
-  const std::vector<SamplePair> none;
-  EXPECT_FALSE(bootstrap_geometric_mean(none));
-}
-
-TEST(StatsBootstrap, GeometricMeanOfConstantRatiosIsExact) {
-  const std::vector<double> four{4, 4, 4}, two{2, 2, 2}, one{1, 1, 1};
-  const std::vector<SamplePair> pairs{{four, two}, {four, one}};  // ratios 2 and 4
-  const auto interval = bootstrap_geometric_mean(pairs);
-  ASSERT_TRUE(interval);
-  EXPECT_NEAR(interval->low, std::sqrt(8.0), 1e-12);
-  EXPECT_NEAR(interval->high, std::sqrt(8.0), 1e-12);
+TEST(Estimates, DivideAddAndMultiply) {
+  const Estimate time{200, Interval{190, 220}}, half{100, Interval{100, 100}}, bare{50, {}};
+  EXPECT_EQ(rate_of(1000, time), (Estimate{5, Interval{1000.0 / 220, 1000.0 / 190}}));
+  EXPECT_EQ(scaled(time, 2), (Estimate{400, Interval{380, 440}}));
+  const Estimate ratio = ratio_of(time, half);  // without an error below: that of the time
+  EXPECT_EQ(ratio.value, 2);
+  EXPECT_NEAR(ratio.ci->low, 1.9, 1e-12);
+  EXPECT_NEAR(ratio.ci->high, 2.2, 1e-12);
+  const Estimate turned = ratio_of(half, time);
+  EXPECT_NEAR(turned.ci->low * ratio.ci->high, 1, 1e-12);
+  EXPECT_FALSE(ratio_of(time, bare).ci);
+  const Weighted parts[] = {{time, 1}, {time, -1}};  // 10 down and 20 up, the other way round in the second
+  EXPECT_NEAR(sum_of(parts).ci->low, -std::sqrt(500.0), 1e-12);
+  EXPECT_NEAR(sum_of(parts).ci->high, std::sqrt(500.0), 1e-12);
+  const Estimate both[] = {{2, Interval{2, 2}}, {8, Interval{8, 8}}};
+  EXPECT_NEAR(geometric_mean(both).value, 4, 1e-12);
+  EXPECT_NEAR(geometric_mean(both).ci->high, 4, 1e-12);
 }
 
 }  // namespace

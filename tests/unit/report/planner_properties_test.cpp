@@ -157,7 +157,8 @@ StudyCell one_gpu_cell(int64_t batch, double us) {
   StudyCell cell;
   cell.key.model = "m", cell.key.num_parameters = 1'000'000, cell.key.global_batch = batch;
   cell.key.scaling = "strong", cell.key.math = "fp32", cell.key.launch = "eager";
-  cell.step_time_us.n = 10, cell.step_time_us.mean = us, cell.step_time_us.sd = us / 100;
+  cell.step_time_us.n = 10, cell.step_time_us.median = us;
+  cell.step_time_us.median_ci = Interval{us * 0.99, us * 1.01};
   return cell;
 }
 

@@ -66,14 +66,14 @@ TEST(PlannerRank, TheBestIsTheFastestThatFits) {
   for (const RankedPlan& plan : outcome.ranking) EXPECT_LE(plan.step.memory.total(), 141e9) << plan.text;
   ASSERT_EQ(outcome.by_devices.size(), 8u);
   EXPECT_EQ(outcome.by_devices[0].devices, 1);
-  EXPECT_EQ(outcome.by_devices[7].verdict, "pays");
+  EXPECT_EQ(outcome.by_devices[7].verdict, "would pay");
   EXPECT_NE(plan_outcome_text(outcome).find("best: dp8"), std::string::npos);
 }
 
 TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {
   const PlanOutcome small = ranked(assumed("gpus=4,gpu=h200"), "medium", 64, 4);
   EXPECT_EQ(small.ranking[0].step.plan.num_devices(), 1);
-  for (const DevicesAnswer& answer : small.by_devices) EXPECT_NE(answer.verdict, "pays") << answer.best;
+  for (const DevicesAnswer& answer : small.by_devices) EXPECT_NE(answer.verdict, "would pay") << answer.best;
   const PlanOutcome large = ranked(assumed("gpus=8,gpu=h200,memory-gb=12"), "gpt2-xl", 64, 8);
   EXPECT_GT(large.num_too_large, 0);
   EXPECT_GT(large.by_devices.front().devices, 1) << "one device is too small";
@@ -121,7 +121,6 @@ TEST(PlannerThresholds, LargerBatchesPayFromSmallerSizes) {
     EXPECT_EQ(found[i].parameters, 0) << "64 rows are too few for any size";
     EXPECT_GT(found[4 + i].parameters, 0);
     EXPECT_TRUE(found[2 + i].parameters == 0 || found[4 + i].parameters <= found[2 + i].parameters) << i;
-    EXPECT_GE(found[4 + i].certain_parameters, found[4 + i].parameters);
   }
   const std::vector<SizeThreshold> slow = find_thresholds(assumed("gpu=h200,link=pcie3"), {2}, {65536});
   EXPECT_TRUE(slow[0].parameters == 0 || slow[0].parameters >= found[4].parameters) << "a slower link";

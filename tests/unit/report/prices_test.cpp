@@ -133,31 +133,5 @@ TEST(Prices, TheShippedTableIsWhole) {
   EXPECT_THROW(load_prices(AMDAHL_SOURCE_DIR "/data/no.toml"), Error);
 }
 
-TEST(Bootstrap, RatioToASumOfMeans) {
-  const std::vector<double> all{28, 30, 32, 29, 31}, a{9, 10, 11, 10, 10}, b{20, 19, 21, 20, 20};
-  const WeightedSamples parts[] = {{a, 2}, {b, 1}};
-  const auto ci = bootstrap_ratio_to_sum(all, parts);
-  ASSERT_TRUE(ci);
-  EXPECT_LT(ci->low, 0.75);
-  EXPECT_GT(ci->high, 0.75);
-  EXPECT_GT(ci->low, 0.65);
-  EXPECT_LT(ci->high, 0.85);
-  const std::vector<double> lone{1}, zero{0, 0};
-  const WeightedSamples few[] = {{a, 1}, {lone, 1}}, none[] = {{zero, 1}};
-  EXPECT_FALSE(bootstrap_ratio_to_sum(all, few));
-  EXPECT_FALSE(bootstrap_ratio_to_sum(all, none));
-  EXPECT_FALSE(bootstrap_ratio_to_sum(all, {}));
-  const WeightedSamples one[] = {{b, 1}};
-  EXPECT_NEAR(bootstrap_ratio_to_sum(all, one)->low, bootstrap_ratio_of_means({all, b})->low, 1e-12);
-}
-
-TEST(Bootstrap, MeanOfSamples) {
-  const std::vector<double> samples{9, 10, 11, 10, 10};
-  const auto ci = bootstrap_mean(samples);
-  ASSERT_TRUE(ci);
-  EXPECT_TRUE(9 <= ci->low && ci->low < 10 && 10 < ci->high && ci->high <= 11);
-  EXPECT_FALSE(bootstrap_mean(std::vector<double>{1}));
-}
-
 }  // namespace
 }  // namespace amdahl

@@ -27,7 +27,9 @@ Record cloud_record(int64_t devices, int64_t items, std::vector<double> time_us)
                  {"merge", std::string(devices > 1 ? "collective" : "none")}};
   std::vector<double> rates;
   for (const double us : time_us) rates.push_back(static_cast<double>(items) / us * 1e6);
-  record.series = {{"time", "us", time_us}, {"throughput", "points/s", rates}, {"bandwidth", "GB/s", {1, 1}}};
+  record.series = {{"time", "us", time_us},
+                   {"throughput", "points/s", rates},
+                   {"bandwidth", "GB/s", std::vector<double>(time_us.size(), 1)}};
   if (devices > 1) {
     record.series.push_back({"merge_time", "us", {20, 20}});
     record.series.push_back({"communication_share", "percent", {25, 25}});
@@ -35,10 +37,13 @@ Record cloud_record(int64_t devices, int64_t items, std::vector<double> time_us)
   return record;
 }
 
+using Times = std::vector<double>;
+
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SensorText, StrongScalingComparesTheSameWork) {
-  const std::string text = text_page(sensor_page({cloud_record(1, 1000, {100, 100}), cloud_record(4, 1000, {40, 40})}));
+  const std::string text =
+      text_page(sensor_page({cloud_record(1, 1000, Times(5, 100)), cloud_record(4, 1000, Times(5, 40))}));
   EXPECT_TRUE(says(text, "voxelize, mode data, strong scaling, f32, hot, graph")) << text;
   EXPECT_TRUE(says(text, "2.500 [2.500, 2.500]")) << text;
   EXPECT_TRUE(says(text, "62.50")) << text;
@@ -47,7 +52,7 @@ TEST(SensorText, StrongScalingComparesTheSameWork) {
 }
 
 TEST(SensorText, WeakScalingComparesTheSameWorkOfADevice) {
-  std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 2000, {125, 125})};
+  std::vector<Record> records{cloud_record(1, 1000, Times(5, 100)), cloud_record(2, 2000, Times(5, 125))};
   for (Record& record : records) record.axes["scaling"] = std::string("weak");
   const std::string text = text_page(sensor_page(records));
   EXPECT_TRUE(says(text, "1.600 [1.600, 1.600]")) << text;  // twice the points in 1.25 of the time
@@ -56,16 +61,16 @@ TEST(SensorText, WeakScalingComparesTheSameWorkOfADevice) {
 
 TEST(SensorText, OtherWorkIsNoBaseline) {
   for (const char* axis : {"voxel_mode", "dtype", "cache", "workload"}) {
-    std::vector<Record> records{cloud_record(1, 1000, {100, 100}), cloud_record(2, 1000, {50, 50})};
+    std::vector<Record> records{cloud_record(1, 1000, Times(5, 100)), cloud_record(2, 1000, Times(5, 50))};
     records.front().axes[axis] = std::string("another");
     EXPECT_FALSE(says(text_page(sensor_page(records)), "2.000 [")) << axis;
   }
-  EXPECT_FALSE(
-      says(text_page(sensor_page({cloud_record(1, 1000, {100, 100}), cloud_record(2, 500, {50, 50})})), "2.000 ["));
+  EXPECT_FALSE(says(text_page(sensor_page({cloud_record(1, 1000, Times(5, 100)), cloud_record(2, 500, Times(5, 50))})),
+                    "2.000 ["));
 }
 
 TEST(SensorText, SaysWhatFailedAndWhatTheCardDid) {
-  Record record = cloud_record(2, 1000, {50, 50});
+  Record record = cloud_record(2, 1000, Times(5, 50));
   record.status = {Status::Kind::failed, "device 1: voxel 7 is 3 and must be 4"};
   record.series.push_back({"sm_clock_before", "MHz", {1980, 1980}});
   record.series.push_back({"sm_clock", "MHz", {1980, 1700}});
@@ -78,7 +83,7 @@ TEST(SensorText, SaysWhatFailedAndWhatTheCardDid) {
 }
 
 TEST(SensorText, ARecordWithoutTimesHasARow) {
-  Record record = cloud_record(1, 1000, {100, 100});
+  Record record = cloud_record(1, 1000, Times(5, 100));
   record.series.clear();
   record.status = {Status::Kind::failed, "out of memory"};
   const std::string text = text_page(sensor_page({record}));
@@ -87,7 +92,7 @@ TEST(SensorText, ARecordWithoutTimesHasARow) {
 }
 
 TEST(SensorText, VirtualDevicesAreNamed) {
-  Record record = cloud_record(1, 1000, {100, 100});
+  Record record = cloud_record(1, 1000, Times(5, 100));
   record.provenance.device_kind = "cpu-virtual";
   EXPECT_TRUE(text_page(sensor_page({record})).find("\nMeasured on CPU virtual devices, not GPUs.\n") !=
               std::string::npos);

@@ -252,7 +252,7 @@ TEST(DoctorPage, TheSlowestPairIsTheHeatMapsLeast) {
     copy.axes = {{"test", std::string("device_to_device_memcpy_") + end},
                  {"source", "gpu " + std::to_string(from)},
                  {"destination", "gpu " + std::to_string(1 - from)}};
-    copy.series = {{"bandwidth", "GB/s", {gbps, gbps, gbps}}};
+    copy.series = {{"bandwidth", "GB/s", {gbps, gbps, gbps, gbps, gbps}}};
     outcome.records.push_back(copy);
   };
   add("write_ce", 0, 208), add("write_ce", 1, 207);

@@ -44,7 +44,7 @@ PriceTable prices_of(double h100, double a100) {
   return prices;
 }
 
-SensorCompareOptions priced(double h100 = 3.5, double a100 = 2.5) { return {prices_of(h100, a100), false, {}}; }
+SensorCompareOptions priced(double h100 = 3.5, double a100 = 2.5) { return {prices_of(h100, a100), false}; }
 
 const SensorRow& row(const SensorComparison& c, size_t index) { return c.workloads.at(0).rows.at(index); }
 
@@ -390,7 +390,7 @@ TEST(SensorCompareGolden, TextAndMarkdown) {
   }
   PriceTable prices = prices_of(3.5, 2.5);
   prices.as_of = "2026-01-02";
-  const SensorComparison c = compare_sensors(sides, {prices, false, {}});
+  const SensorComparison c = compare_sensors(sides, {prices, false});
   const std::string text = text_page(sensor_compare_page(c));
   expect_golden(text, "sensor_compare.txt", "tests/unit/report/golden/sensor_compare.txt");
   expect_golden(markdown_page(sensor_compare_page(c)), "sensor_compare.md",

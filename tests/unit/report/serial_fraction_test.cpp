@@ -10,6 +10,7 @@
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "spec/json.h"
+#include "stats/estimate.h"
 #include "study_texts.h"
 
 namespace amdahl {
@@ -25,13 +26,17 @@ TEST(KarpFlatt, IsTheFractionThatExplainsASpeedup) {
   EXPECT_NEAR(karp_flatt(4.5, 4), -1.0 / 27, 1e-12);  // faster than devices: caches
 }
 
+double fitted(double on_two, double on_four) {
+  const std::vector<StepSamples> several{{2, {1000 / on_two, {}}, {on_two, {}}},
+                                         {4, {1000 / on_four, {}}, {on_four, {}}}};
+  return serial_fraction({1000, {}}, several).fitted;
+}
+
 TEST(AmdahlFit, IsTheLeastSquaresFractionOverTheCounts) {
   // One f explains both: 1/S = 1/3 + (2/3)/n.
-  const std::vector<ScalingPoint> alike{{2, 1.5}, {4, 2}};
-  EXPECT_NEAR(fit_serial_fraction(alike), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(fitted(1.5, 2), 1.0 / 3, 1e-12);
   // x = 1/2, 3/4; 1/S - 1/n = 1/18, 0.15: (1/36 + 0.1125) / (0.25 + 0.5625).
-  const std::vector<ScalingPoint> growing{{2, 1.8}, {4, 2.5}};
-  EXPECT_NEAR(fit_serial_fraction(growing), (1.0 / 36 + 0.1125) / 0.8125, 1e-12);
+  EXPECT_NEAR(fitted(1.8, 2.5), (1.0 / 36 + 0.1125) / 0.8125, 1e-12);
 }
 
 std::vector<double> around(double us, uint64_t stream) {
@@ -43,8 +48,10 @@ std::vector<double> around(double us, uint64_t stream) {
 
 SerialFraction of_speedups(double on_two, double on_four) {
   const std::vector<double> one = around(1000, 1), two = around(1000 / on_two, 2), four = around(1000 / on_four, 3);
-  const std::vector<StepSamples> several{{2, two}, {4, four}};
-  return serial_fraction(one, several);
+  const auto times = {estimate_of(one), estimate_of(two), estimate_of(four)};
+  const Estimate* t = times.begin();
+  return serial_fraction(t[0],
+                         std::vector<StepSamples>{{2, t[1], ratio_of(t[0], t[1])}, {4, t[2], ratio_of(t[0], t[2])}});
 }
 
 TEST(SerialFraction, SaysWhetherItGrowsStaysOrFalls) {
@@ -62,8 +69,9 @@ TEST(SerialFraction, SaysWhetherItGrowsStaysOrFalls) {
 }
 
 TEST(SerialFraction, OneRunEachHasNoIntervalAndNoTrend) {
-  const std::vector<double> one{1000}, two{600}, four{400};
-  const SerialFraction fraction = serial_fraction(one, std::vector<StepSamples>{{2, two}, {4, four}});
+  const Estimate one{1000, {}}, two{600, {}}, four{400, {}};
+  const SerialFraction fraction =
+      serial_fraction(one, std::vector<StepSamples>{{2, two, ratio_of(one, two)}, {4, four, ratio_of(one, four)}});
   EXPECT_FALSE(fraction.fitted_ci || fraction.growth_ci || fraction.points[0].ci);
   EXPECT_EQ(fraction.trend, SerialTrend::unclear);
 }

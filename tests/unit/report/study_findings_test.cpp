@@ -84,12 +84,18 @@ TEST(StudyFindings, SaysNothingOfOneDevice) {
   EXPECT_TRUE(study_findings(summary).empty());
 }
 
-StudyCell cell_of(int64_t batch, int64_t devices, double samples_per_s, double sd = 1) {
+void set_rate(StudyCell& cell, double samples_per_s, double spread = 0.001) {
+  const double us = 1e6 * static_cast<double>(cell.key.global_batch) / samples_per_s;
+  cell.step_time_us.n = 10, cell.step_time_us.median = us;
+  cell.step_time_us.median_ci = Interval{us * (1 - spread), us * (1 + spread)};
+}
+
+StudyCell cell_of(int64_t batch, int64_t devices, double samples_per_s) {
   StudyCell cell;
   cell.key.model = "medium";
   cell.key.global_batch = batch, cell.key.devices = devices;
   cell.key.strategy = devices > 1 ? "ddp" : "single";
-  cell.throughput.n = 10, cell.throughput.mean = samples_per_s, cell.throughput.sd = sd;
+  set_rate(cell, samples_per_s);
   return cell;
 }
 
@@ -107,7 +113,7 @@ TEST(StudyFindings, NamesBatchesPerDeviceOfWhichMostOfTheStepIsFixed) {
   EXPECT_TRUE(says(summary, "so 75 % of the step does not depend on the batch (expected at most 50 %)"));
   EXPECT_TRUE(says(summary, "2 devices, ddp"));
 
-  summary.cells[2].throughput.mean = 2400;  // 1.5 times: 67 %
+  set_rate(summary.cells[2], 2400);  // 1.5 times: 67 %
   EXPECT_TRUE(says(summary, "batches of 32, 64 per device; on one device 128 instead of 64 gives 1.50x"));
   EXPECT_EQ(training_findings(summary).found.size(), 1u) << "a line for each configuration";
 }
@@ -115,9 +121,9 @@ TEST(StudyFindings, NamesBatchesPerDeviceOfWhichMostOfTheStepIsFixed) {
 TEST(StudyFindings, SmallBatchesNeedEvidence) {
   StudySummary summary;
   summary.cells = {cell_of(32, 1, 1000), cell_of(64, 1, 1600), cell_of(64, 2, 1700)};
-  summary.cells[1].throughput.sd = 800;  // an interval that reaches below
+  set_rate(summary.cells[1], 1600, 0.4);  // an interval that reaches below
   EXPECT_TRUE(training_findings(summary).found.empty());
-  summary.cells[1].throughput.n = 1, summary.cells[1].throughput.sd = 0;  // none
+  summary.cells[1].step_time_us.median_ci.reset();  // none
   EXPECT_EQ(training_findings(summary).checked, std::vector<std::string>{"data-parallel"});
   summary.cells[1] = cell_of(64, 1, 1600);
   EXPECT_EQ(training_findings(summary).found.size(), 1u);

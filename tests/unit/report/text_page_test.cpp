@@ -103,7 +103,7 @@ TEST(TextPage, AStudyFitsTheTerminal) {
   for (const int width : {80, 120}) {
     const std::string text = test::study_text(summary, {width});
     EXPECT_LE(widest_line(text), static_cast<size_t>(width)) << text;
-    EXPECT_TRUE(has(text, "multi-GPU beneficial") && has(text, "SLOWER")) << text;
+    EXPECT_TRUE(has(text, "multi-GPU beneficial") && has(text, "single GPU preferred")) << text;
   }
 }
 

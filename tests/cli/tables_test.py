@@ -1,0 +1,371 @@
+"""The columns of every table divide: throughput x time = work, speedup = ratio of the two rows' times, cost = price over work.
+Every number that two pages show of the same data is the same, each row has one verdict and one count of further runs, and the
+tables of every command fit 80 and 120 columns. Texts are read as they are printed, and JSON as it is written."""
+import fcntl
+import json
+import os
+import pty
+import re
+import statistics
+import struct
+import subprocess
+import termios
+
+import harness
+from harness import AMDAHL, ENVIRONMENT, SOURCE, lines_of
+import study_fixture
+
+PRICES = 'currency = "EUR"\n[[device]]\nmatch = "%s"\nhourly_price = 0.5\n'
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+WIDTHS = (80, 120)
+
+
+def number(text):
+    found = NUMBER.search(text)
+    assert found, f"no number in '{text}'"
+    value = float(found.group().replace(",", ""))
+    unit = text[found.end():found.end() + 1]
+    return value * {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(unit, 1)
+
+
+def interval(text):
+    found = re.search(r"\[(\S+), (\S+)\]", text)
+    return tuple(number(end) for end in found.groups()) if found else None
+
+
+def near(a, b, tolerance=0.006):
+    """Three digits are printed."""
+    return abs(a - b) <= tolerance * max(abs(a), abs(b))
+
+
+def tables(text):
+    """The aligned tables of a text that is not broken into lines: (heads, rows) with cells by their heads. A table is lines of
+    as many columns, at least three, which two blanks or more separate."""
+    found, common = [], {}
+    block = []
+    for line in text.splitlines() + [""]:
+        if line.startswith("common: "):
+            common = dict(part.split(": ", 1) for part in line[8:].split("; ") if ": " in part)
+            continue
+        cells = re.split(r" {2,}", line.strip())
+        if len(cells) >= 3 and (not block or len(cells) == len(block[0])):
+            block.append(cells)
+            continue
+        if len(block) > 1:
+            found.append((block[0], [{**common, **dict(zip(block[0], row))} for row in block[1:]]))
+        if block:
+            common = {}
+        block = [cells] if len(cells) >= 3 else []
+    return found
+
+
+def rows_with(text, *heads):
+    """Rows of the tables with these heads, each the beginning of one; by these beginnings."""
+    rows = []
+    for _, lines in tables(text):
+        for line in lines:
+            values = [line.get(head, next((v for name, v in line.items() if name.startswith(head)), None)) for head in heads]
+            if all(value is not None for value in values):
+                rows.append(dict(zip(heads, values)))
+    assert rows, f"no table with {heads} in:\n{text}"
+    return rows
+
+
+def check_one_verdict(text):
+    """Of a row: one verdict, one count of further runs, and none that says the opposite of another."""
+    for heads, lines in tables(text):
+        for line in lines:
+            words = " | ".join(line.values())
+            counts = re.findall(r"~[\d,]+ more", words)
+            assert len(counts) <= 1, f"{len(counts)} counts of further runs in a row: {words}"
+            verdicts = [v for v in line.values()
+                        if re.match(r"(FASTER|SLOWER|SAME|UNCLEAR|unclear|marginal|too few|.*(beneficial|preferred))", v)]
+            assert len(verdicts) <= 1, f"two verdicts in a row: {verdicts}"
+
+
+def at_width(case, columns, *words):
+    """What a command prints on a terminal of so many columns."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen([AMDAHL, *map(str, words)], cwd=case.folder, stdout=other, stderr=subprocess.PIPE,
+                               stdin=subprocess.DEVNULL, env={**ENVIRONMENT, "NO_COLOR": "1", "TERM": "xterm"})
+    os.close(other)
+    text = harness.read_terminal(main)
+    errors = process.communicate(timeout=120)[1].decode()
+    assert process.returncode == 0, f"{words}: {errors}"
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
+
+
+def check_fits(case, *words):
+    for columns in WIDTHS:
+        text = at_width(case, columns, *words)
+        long = [line for line in text.splitlines() if len(line) > columns]
+        assert not long, f"amdahl {' '.join(map(str, words))}: {len(long)} lines wider than {columns}:\n" + "\n".join(long)
+
+
+# ---- studies ----
+
+
+def check_study_rows(text, summary):
+    """The comparisons of a study: throughputs, speedup and efficiency of each row, in the text and in the JSON."""
+    heads = ("Global batch", "Devices", "One device (samples/s)", "Several (samples/s)", "Speedup", "Efficiency")
+    rows = rows_with(text, *heads)
+    assert len(rows) == len(summary["comparisons"]), (len(rows), len(summary["comparisons"]))
+    for row in rows:
+        one, several, speedup = (number(row[head]) for head in heads[2:5])
+        assert near(several / one, speedup), f"{several} / {one} is not {speedup}: {row}"
+        assert near(100 * speedup / number(row["Devices"]), number(row["Efficiency"])), row
+    cells = {json.dumps(cell["key"], sort_keys=True): cell for cell in summary["cells"]}
+    for cell in summary["cells"]:
+        time, rate = cell["step_time_us"], cell["throughput_samples_per_s"]
+        assert near(rate["value"] * time["median"], 1e6 * cell["key"]["global_batch"], 1e-9), cell["key"]
+        if "ci" in rate:
+            assert near(rate["ci"]["low"] * time["median_ci"]["high"], 1e6 * cell["key"]["global_batch"], 1e-9)
+    for c in summary["comparisons"]:
+        one, many = (cells[json.dumps(c[side], sort_keys=True)] for side in ("single", "multi"))
+        ratio = many["throughput_samples_per_s"]["value"] / one["throughput_samples_per_s"]["value"]
+        assert near(ratio, c["speedup"]["ratio"], 1e-9), (ratio, c["speedup"])
+        assert near(c["efficiency"] * c["multi"]["devices"], ratio, 1e-9)
+
+
+def report_of(case, folder, *words):
+    text = case.run("report", folder, *words).stdout
+    return text, json.loads(case.run("report", folder, *words, "--json").stdout)
+
+
+def check_studies_divide(case):
+    study_fixture.study(case.path("run"))
+    text, summary = report_of(case, "run")
+    check_study_rows(text, summary)
+    check_one_verdict(text)
+    best = max(summary["comparisons"], key=lambda c: c["speedup"]["ratio"])
+    assert f"{best['speedup']['ratio']:.2f} times" in text.splitlines()[0], f"the headline is not the best row:\n{text}"
+    check_fits(case, "report", "run")
+
+
+def check_measured_studies_divide(case):
+    for scaling in ("strong", "weak"):
+        case.run("study", "--backend", "cpu", "--batch-sizes", "16,64", "--devices", "1,2", "--warmup", "1", "--steps", "3",
+                 "--runs", 6, "--scaling", scaling, "-q", "-o", scaling)
+        text, summary = report_of(case, scaling)
+        check_study_rows(text, summary)
+        check_one_verdict(text)
+        if summary.get("warnings"):
+            assert text.startswith("warning: "), f"a busy host is not the first line:\n{text}"
+        assert "the host was busy" not in text.split("\nNotes")[-1] or "\nNotes" not in text, text
+
+
+def check_one_device_divides(case):
+    study_fixture.study(case.path("run"), devices=(1,), batches=(64, 128, 256))
+    text, _ = report_of(case, "run")
+    for row in rows_with(text, "Global batch", "Throughput", "Step time"):
+        assert near(number(row["Throughput"]) * number(row["Step time"]), 1e6 * number(row["Global batch"])), row
+    check_one_verdict(text)
+    check_fits(case, "report", "run")
+
+
+def check_few_runs_say_so(case):
+    study_fixture.study(case.path("run"), devices=(1, 2), batches=(64,), runs=3)
+    text, summary = report_of(case, "run")
+    assert "too few runs (2 more)" in text, text
+    assert " [n/a]" in text and "CI [" not in text, text
+    assert "ci" not in summary["comparisons"][0]["speedup"], summary["comparisons"]
+    case.run("study", "--backend", "cpu", "--batch-sizes", "16", "--devices", "1,2", "--warmup", "1", "--steps", "2", "--runs", 2,
+             "-q", "-o", "short")
+    text = case.run("report", "short").stdout
+    assert "too few runs (3 more)" in text, text
+    assert not re.search(r"±|\+- *\d", text), text
+
+
+# ---- costs ----
+
+
+def cost_of(case, *words):
+    return (case.run("report", *words, "--prices", "p.toml").stdout,
+            json.loads(case.run("report", *words, "--prices", "p.toml", "--json").stdout))
+
+
+def check_cost_rows(text, found):
+    for row in found["rows"]:
+        assert near(row["work_per_hour"], 3600 * row["throughput_per_s"], 1e-9), row
+        if "price_per_hour" in row:
+            assert near(row["work_per_price"] * row["price_per_hour"], row["work_per_hour"], 1e-9), row
+        if "gain" in row:
+            one = found["rows"][row["gain"]["baseline"]]
+            assert near(row["throughput_per_s"] / one["throughput_per_s"], row["gain"]["speedup"], 1e-9), row
+            assert near(row["gain"]["break_even_speedup"], row["price_per_hour"] / one["price_per_hour"], 1e-9), row
+    unit = found["rows"][0]["unit"]
+    for row in rows_with(text, f"{unit}/s", f"{unit}/h", "EUR/h", f"{unit}/EUR"):
+        assert near(number(row[f"{unit}/s"]) * 3600, number(row[f"{unit}/h"])), row
+        assert near(number(row[f"{unit}/EUR"]) * number(row["EUR/h"]), number(row[f"{unit}/h"])), row
+
+
+def check_costs_divide_and_agree_with_the_study(case):
+    watt = 700
+    study_fixture.study(case.path("run"), watt=watt)
+    case.write("p.toml", PRICES % "NVIDIA Test")
+    text, found = cost_of(case, "run")
+    check_cost_rows(text, found)
+    summary = report_of(case, "run")[1]
+    speedups = {(c["multi"]["global_batch"], c["multi"]["devices"]): c["speedup"] for c in summary["comparisons"]}
+    for row in found["rows"]:
+        assert near(row["joule_per_work"] * row["throughput_per_s"], watt * row["devices"], 0.002), "J/sample x samples/s is no power"
+        if "gain" in row:
+            speedup = speedups[row["size"], row["devices"]]
+            assert row["gain"]["speedup"] == speedup["ratio"] and row["gain"]["speedup_ci"] == speedup["ci"], \
+                f"two intervals for the same data: {row['gain']}, {speedup}"
+    case.run("report", "run")
+    if case.path("run/summary.json").exists():  # of the summary alone, the same
+        alone = cost_of(case, "run/summary.json")[1]
+        for a, b in zip(found["rows"], alone["rows"]):
+            assert (a["throughput_per_s"], a.get("gain", {}).get("speedup_ci")) == \
+                   (b["throughput_per_s"], b.get("gain", {}).get("speedup_ci")), (a, b)
+    check_fits(case, "report", "run", "--prices", "p.toml")
+
+
+# ---- comparisons ----
+
+
+def check_comparisons_divide(case):
+    study_fixture.study(case.path("a"), devices=(1,), batches=(64, 512))
+    study_fixture.study(case.path("b"), devices=(1,), batches=(64, 512), seed=2, parameters=2021379)
+    text = case.run("compare", "a", "b").stdout
+    for row in rows_with(text, "A", "B", "B over A"):
+        assert near(number(row["A"]) / number(row["B"]), number(row["B over A"])), row
+    check_one_verdict(text)
+    found = json.loads(case.run("compare", "a", "b", "--json").stdout)
+    for cell in found["cells"]:
+        assert near(cell["a"]["median"] / cell["b"]["median"], cell["b_over_a_speed"]["ratio"], 1e-9), cell
+    check_fits(case, "compare", "a", "b")
+
+
+# ---- sensors ----
+
+
+def with_stragglers(case, folder):
+    """Every fifth sample of time takes three times as long, and its rates are a third: means of both do not divide."""
+    lines = lines_of(case.path(folder))
+    for line in lines:
+        if line["type"] != "record":
+            continue
+        for series in line["series"]:
+            if len(series["samples"]) < 5 or series["name"] not in ("time", "throughput", "bandwidth"):
+                continue
+            factor = 3 if series["name"] == "time" else 1 / 3
+            series["samples"] = [value * (factor if i % 5 == 0 else 1) for i, value in enumerate(series["samples"])]
+    case.write(f"{folder}/records.jsonl", "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def check_sensors_divide(case):
+    case.run("sensor", "bench", "--mode", "data", "--devices", "1,2", "--points", 20000, "--samples", 11, "--voxel-modes", "count,mean",
+             "--grid", 32, "-q", "-o", "s")
+    with_stragglers(case, "s")
+    text = case.run("report", "s").stdout
+    one = {}
+    for row in rows_with(text, "Workload", "Voxels", "Devices", "Time", "Throughput", "Speedup", "Efficiency"):
+        time = number(row["Time"])
+        head = next(name for heads, lines in tables(text) for name in heads if name.startswith("Throughput"))
+        factor = {"k": 1e3, "M": 1e6, "G": 1e9}.get(re.search(r"\((.)", head).group(1), 1)
+        assert near(number(row["Throughput"]) * factor * time, 20000 * 1e6), row
+        key = (row["Workload"], row["Voxels"])
+        if row["Devices"] == "1":
+            one[key] = time
+        else:
+            assert near(one[key] / time, number(row["Speedup"])), (one[key], row)
+            assert near(100 * number(row["Speedup"]) / number(row["Devices"]), number(row["Efficiency"])), row
+    for row in rows_with(text, "Devices", "Time", "Merge (us)", "Merge (%"):
+        if row["Devices"] == "2":
+            assert near(number(row["Merge (us)"]) / number(row["Time"]), number(row["Merge (%"]) / 100), \
+                f"the merge is not of the time: {row}"
+    check_fits(case, "report", "s")
+    best = max(number(row["Speedup"]) for row in rows_with(text, "Devices", "Speedup") if row["Devices"] == "2")
+    assert f"{best:.2f}" in "\n".join(text.splitlines()[:4]), f"the headline is not the best row, {best}:\n{text}"
+    check_sensor_comparison(case)
+
+
+def check_sensor_comparison(case):
+    case.write("p.toml", PRICES % "cpu-virtual")
+    words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
+    result = subprocess.run([AMDAHL, "sensor", *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
+    if result.returncode != 0:  # a mode of compare
+        words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
+        result = subprocess.run([AMDAHL, *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
+    else:
+        words = ("sensor", *words)
+    assert result.returncode == 0, result.stderr
+    check_one_verdict(result.stdout)
+    found = json.loads(case.run(*words, "--json").stdout)
+    records = [line for line in lines_of(case.path("s")) if line["type"] == "record"]
+    times = {(r["axes"]["voxel_mode"], r["axes"]["devices"]): statistics.median(
+        next(s["samples"] for s in r["series"] if s["name"] == "time")) for r in records}
+    for workload in found["workloads"]:
+        baseline = workload["rows"][0]
+        for row in workload["rows"]:
+            rate = row["throughput"]["value"]
+            assert near(rate * times[row["axes"]["voxel_mode"], row["axes"]["devices"]], 20000 * 1e6, 1e-9), row
+            assert near(row["work_per_hour"], 3600 * rate, 1e-9)
+            assert near(row["cost"]["work_per_price"] * row["cost"]["hourly_price"], row["work_per_hour"], 1e-9), row
+            if "speedup" in row:
+                assert near(rate / baseline["throughput"]["value"], row["speedup"]["ratio"], 1e-9), row
+    check_fits(case, *words)
+    check_cost_rows(*cost_of(case, "s"))
+
+
+# ---- fabric ----
+
+
+def check_collectives_divide(case):
+    for processes in (1, 2):
+        folder = f"c{processes}"
+        case.run("collectives", "--backend", "cpu", "--collective", "all_reduce,all_gather", "-b", "1K", "-e", "64K", "-f", 8, "-n", 5,
+                 "--processes", processes, "-q", "-o", folder)
+        text = case.run("report", folder).stdout
+        for _, lines in tables(text):
+            for row in lines:
+                size = next((v for k, v in row.items() if k.startswith("Size (bytes)")), None)
+                time = next((v for k, v in row.items() if k.startswith("Time (us)")), None)
+                rate = next((v for k, v in row.items() if k.startswith("Algorithm (GB/s)")), None)
+                if size and time and rate:
+                    assert near(number(size) / number(time) * 1e-3, number(rate)), row
+        assert rows_with(text, "Size (bytes)", "Time (us)", "Algorithm (GB/s)")
+        check_fits(case, "report", folder)
+
+
+def check_links_show_what_they_measured(case):
+    case.run("links", "--backend", "cpu", "--devices", 2, "-t", "memory_under_traffic,sweep", "-b", "256K", "-q", "-o", "l")
+    text = case.run("report", "l").stdout
+    block = text[text.index("memory_under_traffic: GB/s"):].splitlines()[:4]
+    assert all(len(re.findall(r"\d", line)) > 2 and " -" not in line for line in block[2:]), block
+    assert "with traffic" in block[1] and "alone" in block[1], block
+    assert "+0.0" not in text.replace("+0.00", ""), text
+    check_fits(case, "report", "l")
+
+
+# ---- predictions ----
+
+
+def check_assumed_predictions_say_so(case):
+    words = ("plan", "--model", "large", "--batch-size", 512, "--math", "bf16", "--what-if", "gpus=4,gpu=h200")
+    text = case.run(*words).stdout
+    assert text.startswith("Nothing was measured"), text
+    assert "range (assumed)" in text and "95 % interval" not in text, text
+    assert not re.search(r"(?<!would )\b(pays|does not pay)\b", text), text
+    found = json.loads(case.run(*words, "--json").stdout)
+    one = next(a for a in found["by_devices"] if a["devices"] == 1)
+    for answer in found["by_devices"]:
+        assert near(one["step_us"] / answer["step_us"], answer["speedup"], 1e-9), answer
+
+
+def check_other_tables_fit(case):
+    case.run("train", "--model", "medium", "--backend", "cpu", "--epochs", 3, "-q", "-o", "t")
+    text = case.run("report", "t").stdout
+    for row in rows_with(text, "Epoch", "Throughput", "Time (s)"):
+        assert near(number(row["Throughput"]) * number(row["Time (s)"]),
+                    number(rows_with(text, "Epoch", "Throughput", "Time (s)")[0]["Throughput"]) *
+                    number(rows_with(text, "Epoch", "Throughput", "Time (s)")[0]["Time (s)"]), 0.02), text
+    for words in (("report", "t"), ("info",)):
+        check_fits(case, *words)
+
+
+harness.main({name: check for name, check in globals().items() if name.startswith("check_") and name not in (
+    "check_one_verdict", "check_fits", "check_study_rows", "check_cost_rows", "check_sensor_comparison")})
