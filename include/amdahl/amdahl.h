@@ -318,6 +318,7 @@ struct SensorCompareConfig {
   std::vector<std::string> hetero;  // on heterogeneous devices, in mode hetero
   std::string prices;               // TOML file; empty: no costs
   bool allow_unlike = false;        // compare CPU virtual devices with GPUs
+  std::string html;                 // page to write; empty: none
 };
 struct SensorCompareOutcome {
   SensorComparison comparison;
@@ -327,8 +328,7 @@ AMDAHL_API std::string to_markdown(const SensorCompareOutcome& outcome);
 /// JSON, schema docs/schema/sensor-comparison.schema.json.
 AMDAHL_API std::string to_json(const SensorCompareOutcome& outcome);
 /// Compares preprocessing on one device, several and heterogeneous ones by speed and cost. Error{usage} for files
-/// without a sensor run, sides without a result or a common workload, and different device kinds without
-/// `allow_unlike`.
+/// without a sensor run, sides without a result or common workload, and unlike devices without `allow_unlike`.
 AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config);
 
 struct InfoOutcome {

@@ -3,6 +3,8 @@
 
 #include "amdahl/amdahl.h"
 #include "amdahl/units.h"
+#include "files/whole_file.h"
+#include "report/page/html_page.h"
 #include "report/sensor/compare.h"
 #include "spec/measurements.h"
 #include "spec/prices_toml.h"
@@ -38,6 +40,8 @@ SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config) {
   SensorCompareOutcome outcome;
   outcome.comparison = compare_sensors(sides, options);
   outcome.comparison.notes.insert(outcome.comparison.notes.begin(), notes.begin(), notes.end());
+  if (!config.html.empty())
+    save_text(config.html, html_page(sensor_compare_page(outcome.comparison, to_json(outcome)), html_assets()));
   return outcome;
 }
 

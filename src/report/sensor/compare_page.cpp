@@ -10,6 +10,7 @@
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "report/sensor/compare.h"
+#include "report/sensor/gain_charts.h"
 #include "report/sensor/results.h"
 
 namespace amdahl {
@@ -171,7 +172,7 @@ std::vector<std::string> preface(const SensorComparison& comparison) {
 
 }  // namespace
 
-Page sensor_compare_page(const SensorComparison& comparison) {
+Page sensor_compare_page(const SensorComparison& comparison, const std::string& json) {
   Page page;
   page.title = "Preprocessing on one device and on several";
   if (on_virtual_devices(comparison)) page.qualifier = "measured on CPU virtual devices, not GPUs";
@@ -180,14 +181,17 @@ Page sensor_compare_page(const SensorComparison& comparison) {
   for (const WorkloadComparison& workload : comparison.workloads) {
     const CostColumns columns = cost_columns(workload);
     std::vector<std::vector<std::string>> rows;
-    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns));
-    page.sections.push_back({fmt::format("workload-{}", page.sections.size() + 1),
+    std::vector<std::string> names;
+    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns)), names.push_back(label(row));
+    const size_t number = page.sections.size() + 1;
+    page.sections.push_back({fmt::format("workload-{}", number),
                              format_workload(workload.axes),
                              conclusions(workload, currency),
-                             {},
+                             workload_charts(workload, number, names),
                              {table_of_texts("", header(workload, currency, columns), rows)}});
   }
   page.notes = comparison.notes;
+  page.embedded_json = json;
   return page;
 }
 

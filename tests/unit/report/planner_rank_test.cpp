@@ -10,7 +10,8 @@
 #include "planner/predict.h"
 #include "planner/thresholds.h"
 #include "planner/what_if.h"
-#include "report/plan/text.h"
+#include "report/page/text_page.h"
+#include "report/plan/page.h"
 #include "spec/calibration_json.h"
 
 namespace amdahl {
@@ -68,7 +69,7 @@ TEST(PlannerRank, TheBestIsTheFastestThatFits) {
   ASSERT_EQ(outcome.by_devices.size(), 8u);
   EXPECT_EQ(outcome.by_devices[0].devices, 1);
   EXPECT_EQ(outcome.by_devices[7].verdict, "pays");
-  EXPECT_NE(plan_outcome_text(outcome).find("best: dp8"), std::string::npos);
+  EXPECT_NE(text_page(plan_page(outcome, "")).find("best: dp8"), std::string::npos);
 }
 
 TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {
