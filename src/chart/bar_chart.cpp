@@ -141,10 +141,15 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
       {{"transform", place}, {"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
   if (!plot.step_parts) layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
   if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
-  if (kinds.intervals)
-    layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},
-                      {"mark", {{"type", "rule"}, {"style", "total"}, {"clip", true}}},
-                      {"encoding", {{"x", x_channel(plot, table, "low")}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  if (kinds.intervals) {
+    json low = x_channel(plot, table, "low");
+    low["field"] = "low_from_0";  // the axis begins there
+    layers.push_back({{"transform",
+                       {{{"filter", {{"field", "low"}, {"valid", true}}}},
+                        {{"calculate", "max(0, datum.low)"}, {"as", "low_from_0"}}}},
+                      {"mark", {{"type", "rule"}, {"style", "total"}}},
+                      {"encoding", {{"x", low}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  }
   if (kinds.bounds)
     layers.push_back({{"transform", {{{"filter", {{"field", "bound"}, {"valid", true}}}}}},
                       {"mark", {{"type", "tick"}, {"thickness", 4}}},

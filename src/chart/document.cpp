@@ -67,8 +67,8 @@ constexpr StepPart kStepParts[] = {
     {"optimizer", "#14866a", "#4ccfa9"},
     {"communication", "#d9681d", "#ffa25e"},
     {"exposed communication", "#d9681d", "#ffa25e"},
-    {"tensor-parallel communication", "#a8428f", "#e38bd0"},
-    {"pipeline communication", "#c03535", "#ff8080"},
+    {"tp communication", "#a8428f", "#e38bd0"},
+    {"pp communication", "#c03535", "#ff8080"},
     {"waiting", "#b08a1e", "#d9b64c"},
     {"launch gaps and input", "#566476", "#a5b3c6"},
     {"input", "#566476", "#a5b3c6"},
@@ -81,7 +81,7 @@ ordered_json config_of(Scheme scheme) {
   ordered_json config;
   // The page gives each chart one text alternative; screen readers must not read hundreds of marks.
   config["aria"] = false;
-  config["mark"] = {{"aria", false}};
+  config["mark"] = {{"aria", false}, {"color", colours.category.front()}};
   config["background"] = colours.paper;
   config["font"] = font;
   config["axis"] = {{"aria", false},
@@ -124,7 +124,7 @@ ordered_json config_of(Scheme scheme) {
   config["style"] = {{"limit", {{"color", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
                      {"limit-label", {{"color", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
                      {"interval", {{"strokeWidth", 1.5}, {"opacity", 0.75}}},
-                     {"mark-label", {{"color", colours.ink}, {"fontSize", 11.5}}},
+                     {"mark-label", {{"color", colours.ink}}},
                      {"marker", {{"color", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
                      {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
                      {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "amdahl/units.h"
@@ -198,9 +199,10 @@ std::optional<Chart> plan_chart(const StudySummary& summary, const StudyGroup& g
   for (const StudyCell& cell : summary.cells)
     if (group_of(cell.key) == group && fixed_batch(cell.key) == batch && cell.step_time_us.n > 0)
       cells.push_back(&cell);
-  const auto several =
-      std::count_if(cells.begin(), cells.end(), [](const auto* cell) { return cell->key.devices > 1; });
-  if (several < 2) return std::nullopt;
+  std::map<int64_t, int> plans;  // by device count
+  for (const StudyCell* cell : cells)
+    if (cell->key.devices > 1) ++plans[cell->key.devices];
+  if (std::none_of(plans.begin(), plans.end(), [](const auto& count) { return count.second > 1; })) return std::nullopt;
   std::stable_sort(cells.begin(), cells.end(),
                    [](const auto* a, const auto* b) { return a->step_time_us.mean < b->step_time_us.mean; });
   BarPlot plot;

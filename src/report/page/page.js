@@ -112,7 +112,9 @@
   const kNarrow = 560;
   const configOf = (width) => {
     const config = page.config[scheme];
-    return width < kNarrow ? { ...config, axisX: { ...config.axisX, titleAnchor: "end", titleLimit: width } } : config;
+    if (width >= kNarrow) return config;
+    return { ...config, text: { ...config.text, fontSize: 9.5 },
+             axisX: { ...config.axisX, titleAnchor: "end", titleLimit: width } };
   };
   const embed = (plot, chart, spec, width) => window.vegaEmbed(plot, spec, {
     mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: configOf(width),

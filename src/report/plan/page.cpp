@@ -30,8 +30,8 @@ struct AccountPart {
 constexpr AccountPart kAccountParts[] = {{"compute", "compute %", &PlanAccount::compute_us},
                                          {"optimizer", "optimizer %", &PlanAccount::optimizer_us},
                                          {"exposed communication", "dp %", &PlanAccount::exposed_dp_us},
-                                         {"tensor-parallel communication", "tp %", &PlanAccount::exposed_tp_us},
-                                         {"pipeline communication", "pp %", &PlanAccount::exposed_pp_us},
+                                         {"tp communication", "tp %", &PlanAccount::exposed_tp_us},
+                                         {"pp communication", "pp %", &PlanAccount::exposed_pp_us},
                                          {"waiting", "bubble %", &PlanAccount::bubble_us},
                                          {"launch gaps and input", "host %", &PlanAccount::gaps_us}};
 
