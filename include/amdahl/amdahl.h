@@ -328,7 +328,7 @@ AMDAHL_API std::string to_markdown(const SensorCompareOutcome& outcome);
 /// JSON, schema docs/schema/sensor-comparison.schema.json.
 AMDAHL_API std::string to_json(const SensorCompareOutcome& outcome);
 /// Compares preprocessing on one device, several and heterogeneous ones by speed and cost. Error{usage} for files
-/// without a sensor run, sides without a result or common workload, and unlike devices without `allow_unlike`.
+/// without a sensor run, sides without a result or common workload, and mixed devices without `allow_unlike`.
 AMDAHL_API SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config);
 
 struct InfoOutcome {
