@@ -157,6 +157,7 @@ struct SensorCompareConfig {
   std::vector<std::string> hetero;  // on heterogeneous devices, in mode hetero
   std::string prices;               // TOML file; empty: no costs
   bool allow_unlike = false;        // compare CPU virtual devices with GPUs
+  std::string html;                 // page to write; empty: none
 };
 struct SensorCompareOutcome {
   SensorComparison comparison;

@@ -204,6 +204,7 @@ struct PlanConfig {
   std::string explain;  // a plan whose terms are explained, "dp2.tp2,m4"; empty: none
   std::string prices;   // price file; empty: no costs
   int top = 10;         // plans in the ranking
+  std::string html;     // page to write; empty: none
 };
 
 /// A plan of the ranking.
@@ -252,7 +253,8 @@ struct PlanOutcome {
 /// a calibration or with that of another machine, a model that fits nowhere, and assumptions that contradict each
 /// other.
 AMDAHL_API PlanOutcome run_plan(const PlanConfig& config);
-AMDAHL_API std::string to_text(const PlanOutcome& outcome);
+/// `width`: columns of a terminal; 0: no limit.
+AMDAHL_API std::string to_text(const PlanOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/plan.schema.json.
 AMDAHL_API std::string to_json(const PlanOutcome& outcome);
 

@@ -264,6 +264,7 @@ struct AllConfig {
   double timeout_seconds = 60;                          // deadline of every wait, s
   std::string nccl_log;                                 // as in DoctorConfig
   std::string output_dir;                               // receives one folder per part
+  std::string html;                                     // page to write; empty: report.html in output_dir
   std::map<std::string, std::string> environment;       // the process environment
   std::map<std::string, std::string> user_environment;  // `environment` without the variables added for NCCL's log
   std::string command_line;                             // recorded

@@ -116,25 +116,40 @@ json part_text(const BarPlot& plot, const json& bars) {
 
 json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
   json y = channel(table, plot.name.name, "nominal");
-  y["sort"] = nullptr;
+  y["sort"] = y["title"] = nullptr;
   y["axis"] = {{"labelLimit", 260}};
   json bars = {{"x", x_channel(plot, table, plot.value.name.c_str())},
                {"y", y},
                {"opacity", origin_opacity(table)},
                {"color", named_colour(plot.value.title, kinds.bounds)},
                {"tooltip", tooltip(table)}};
+  json place = json::array();  // of the parts in the bar
   if (kinds.parts) {
-    bars["color"] = channel(table, "part", "nominal");
     bars["order"] = {{"field", "part"}, {"type", "ordinal"}};
+    bars["color"] = channel(table, "part", "nominal");
+    if (plot.step_parts) {
+      const json scale = step_part_scale();
+      bars["color"]["scale"] = scale;
+      bars["order"] = {{"field", "part_number"}};
+      place = {{{"calculate", "indexof(" + scale["domain"].dump() + ", datum.part)"}, {"as", "part_number"}}};
+      bars["color"]["title"] = nullptr;
+      bars["color"]["legend"] = {{"values", words_of_column(table, "part")}};
+    }
   }
   json layers = json::array();
-  layers.push_back({{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
+  layers.push_back(
+      {{"transform", place}, {"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
+  if (!plot.step_parts) layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
   if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
-  if (kinds.intervals)
-    layers.push_back({{"transform", {{{"filter", {{"field", "low"}, {"valid", true}}}}}},
-                      {"mark", {{"type", "rule"}, {"style", "total"}, {"clip", true}}},
-                      {"encoding", {{"x", x_channel(plot, table, "low")}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  if (kinds.intervals) {
+    json low = x_channel(plot, table, "low");
+    low["field"] = "low_from_0";  // the axis begins there
+    layers.push_back({{"transform",
+                       {{{"filter", {{"field", "low"}, {"valid", true}}}},
+                        {{"calculate", "max(0, datum.low)"}, {"as", "low_from_0"}}}},
+                      {"mark", {{"type", "rule"}, {"style", "total"}}},
+                      {"encoding", {{"x", low}, {"x2", {{"field", "high"}}}, {"y", y}}}});
+  }
   if (kinds.bounds)
     layers.push_back({{"transform", {{{"filter", {{"field", "bound"}, {"valid", true}}}}}},
                       {"mark", {{"type", "tick"}, {"thickness", 4}}},

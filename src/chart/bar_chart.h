@@ -24,7 +24,8 @@ struct BarPlot {
   std::string id, title, summary;  // fields of the Chart
   TableColumn name, value;
   std::string part_title, interval_title, bound_title;
-  bool percent = false;  // the axis ends at 100
+  bool percent = false;     // the axis ends at 100
+  bool step_parts = false;  // the parts are those of a step, see step_part_scale()
   std::vector<Bar> bars;
 };
 

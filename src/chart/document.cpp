@@ -58,13 +58,30 @@ const Palette& palette_of(Scheme scheme) {
   return scheme == Scheme::light ? light : dark;
 }
 
+// Compute is blue, communication warm, waiting and gaps are brown and grey: what is lost stands out.
+constexpr StepPart kStepParts[] = {
+    {"forward", "#17509e", "#4f8ff0"},
+    {"backward", "#6fa3e6", "#a3c6ff"},
+    {"compute", "#2f74cc", "#78abff"},
+    {"other compute", "#0f8fa8", "#5cd3ea"},
+    {"optimizer", "#14866a", "#4ccfa9"},
+    {"communication", "#d9681d", "#ffa25e"},
+    {"exposed communication", "#d9681d", "#ffa25e"},
+    {"tp communication", "#a8428f", "#e38bd0"},
+    {"pp communication", "#c03535", "#ff8080"},
+    {"waiting", "#b08a1e", "#d9b64c"},
+    {"launch gaps and input", "#566476", "#a5b3c6"},
+    {"input", "#566476", "#a5b3c6"},
+    {"unexplained", "#b4bcc8", "#5b6675"},
+};
+
 ordered_json config_of(Scheme scheme) {
   const Palette& colours = palette_of(scheme);
   const char* font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
   ordered_json config;
   // The page gives each chart one text alternative; screen readers must not read hundreds of marks.
   config["aria"] = false;
-  config["mark"] = {{"aria", false}};
+  config["mark"] = {{"aria", false}, {"color", colours.category.front()}};
   config["background"] = colours.paper;
   config["font"] = font;
   config["axis"] = {{"aria", false},
@@ -99,13 +116,15 @@ ordered_json config_of(Scheme scheme) {
   config["view"] = {{"stroke", nullptr}, {"continuousWidth", 460}, {"continuousHeight", 260}};
   config["range"] = {{"category", colours.category},
                      {"ordinal", {{"scheme", "plasma"}, {"extent", {colours.ramp_to, colours.ramp_from}}}}};
+  for (const StepPart& part : kStepParts)
+    config["range"]["step_part"].push_back(scheme == Scheme::light ? part.light : part.dark);
   config["line"] = {{"strokeWidth", 2}};
   config["point"] = {{"filled", true}, {"size", 55}, {"opacity", 1}};
   config["text"] = {{"color", colours.ink}, {"fontSize", 11.5}};
   config["style"] = {{"limit", {{"color", colours.soft}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}}},
                      {"limit-label", {{"color", colours.soft}, {"fontSize", 11.5}, {"fontStyle", "italic"}}},
                      {"interval", {{"strokeWidth", 1.5}, {"opacity", 0.75}}},
-                     {"mark-label", {{"color", colours.ink}, {"fontSize", 11.5}}},
+                     {"mark-label", {{"color", colours.ink}}},
                      {"marker", {{"color", colours.ink}, {"strokeDash", {1, 3}}, {"strokeWidth", 1.5}}},
                      {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
                      {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}},
@@ -158,6 +177,8 @@ std::string charts_json(const std::vector<const Chart*>& charts) {
   }
   return dumped(document);
 }
+
+std::span<const StepPart> step_parts() { return kStepParts; }
 
 std::string json_array(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ",")); }
 

@@ -1,6 +1,7 @@
 // Serialises charts: the theme, complete Vega-Lite documents, and the chart data of a page.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ std::string chart_document(const Chart& chart, Scheme scheme);
 /// "rows": [[...]]}]}. Error{internal} when a specification is not valid JSON or the number of values in a row differs
 /// from the number of columns.
 std::string charts_json(const std::vector<const Chart*>& charts);
+
+/// A part of a step and its colour on light and dark pages; see step_part_scale().
+struct StepPart {
+  const char *name, *light, *dark;
+};
+std::span<const StepPart> step_parts();
 
 /// Joins `items`, each of them JSON, into one array.
 std::string json_array(const std::vector<std::string>& items);

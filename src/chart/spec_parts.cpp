@@ -44,6 +44,12 @@ json channel(const DataTable& table, std::string_view column, const char* type) 
   return {{"field", column}, {"type", type}, {"title", table.columns[column_index(table, column)].title}};
 }
 
+json step_part_scale() {
+  json names = json::array();
+  for (const StepPart& part : step_parts()) names.push_back(part.name);
+  return {{"domain", names}, {"range", "step_part"}};
+}
+
 json tooltip(const DataTable& table) {
   json list = json::array();
   for (const TableColumn& column : table.columns) list.push_back({{"field", column.name}, {"title", column.title}});

@@ -51,6 +51,10 @@ nlohmann::json origin_dash(const DataTable& table);
 /// Like origin_dash for areas: those that were not measured are paler.
 nlohmann::json origin_opacity(const DataTable& table);
 
+/// Colours of the parts of a step, the same in every chart: the scale of a colour channel whose column has the names of
+/// step_parts().
+nlohmann::json step_part_scale();
+
 /// Index of a column; Error{internal} when it does not exist.
 size_t column_index(const DataTable& table, std::string_view column);
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "amdahl/error.h"
 #include "base/number_text.h"
+#include "chart/spec_parts.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -14,17 +16,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kAccountSpec = R"json({
-  "spec": {
-    "width": 380, "height": {"step": 24},
-    "layer": [
+constexpr std::string_view kAccountPanel = R"json({
+  "title": {"text": "$batch", "anchor": "start", "fontSize": 12},
+  "transform": [{"filter": {"field": "batch", "equal": "$batch"}}],
+  "width": 380, "height": {"step": 24},
+  "layer": [
       {"mark": {"type": "bar", "height": {"band": 0.76}},
        "encoding": {
-         "y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
+         "y": {"field": "configuration", "type": "nominal", "sort": null, "title": null},
          "x": {"field": "time_us", "type": "quantitative", "stack": "zero", "title": null, "scale": {"nice": true},
                "axis": {"format": ",~r", "tickCount": 5}},
-         "color": {"field": "part", "type": "nominal", "sort": "$parts", "legend": {"title": null, "columns": 2},
-                   "scale": {"domain": "$parts"}},
+         "color": {"field": "part", "type": "nominal", "legend": {"title": null, "values": "$parts"},
+                   "scale": "$part_colours"},
          "order": {"field": "part_number"},
          "tooltip": [{"field": "configuration", "title": "On"}, {"field": "part", "title": "Part"},
                      {"field": "time_us", "title": "Time (us)", "format": ",.4~r"},
@@ -34,14 +37,9 @@ constexpr std::string_view kAccountSpec = R"json({
                      {"field": "ratio", "title": "Accounted / measured", "format": ".3f"},
                      {"field": "num_runs", "title": "n (runs)"}]}},
       {"mark": {"type": "tick", "style": "total", "size": 20},
-       "encoding": {"y": {"field": "configuration", "type": "nominal", "sort": "$configurations", "title": null},
+       "encoding": {"y": {"field": "configuration", "type": "nominal", "sort": null, "title": null},
                     "x": {"field": "measured_us", "type": "quantitative"}}}
-    ]
-  },
-  "facet": {"row": {"field": "batch", "type": "ordinal", "sort": "$batches", "title": "$batch_title",
-                    "header": {"labelAngle": 0, "labelAlign": "left", "labelFontSize": 12, "titlePadding": 4}}},
-  "resolve": {"scale": {"x": "independent"}},
-  "spacing": 14
+  ]
 })json";
 
 struct Part {
@@ -68,27 +66,18 @@ constexpr std::array<Part, 8> kParts{{
     {"unexplained", [](const StepAccount& a) { return std::max(0.0, a.unaccounted_us()); }},
 }};
 
+double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
+
+// The cells with an account, by batch; those of several devices by their time.
 std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const StudyGroup& group) {
   std::vector<const StudyCell*> cells;
   for (const StudyCell& cell : summary.cells)
     if (group_of(cell.key) == group && cell.account && cell.account->step_us > 0) cells.push_back(&cell);
-  std::stable_sort(cells.begin(), cells.end(), [](const StudyCell* a, const StudyCell* b) {
-    return std::pair(fixed_batch(a->key), a->key.devices) < std::pair(fixed_batch(b->key), b->key.devices);
-  });
+  const auto order = [](const StudyCell* cell) {
+    return std::tuple(fixed_batch(cell->key), cell->key.devices, measured_step(*cell->account));
+  };
+  std::stable_sort(cells.begin(), cells.end(), [&](const auto* a, const auto* b) { return order(a) < order(b); });
   return cells;
-}
-
-double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
-
-// States for how many accounts the shares are withheld.
-std::string refused_text(const std::vector<const StudyCell*>& cells) {
-  const auto refused =
-      std::count_if(cells.begin(), cells.end(), [](const StudyCell* cell) { return !cell->account->trusted(); });
-  if (refused == 0) return {};
-  return fmt::format(
-      " No percentages for {} of {} cells, whose account differs from the measured step by more than "
-      "{:.0f} %.",
-      refused, cells.size(), 100 * kAccountTolerance);
 }
 
 // "exposed communication 31 % on 4 at batch 64"
@@ -97,7 +86,6 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
   double most = 0;
   for (const StudyCell* cell : cells) {
     const StepAccount& a = *cell->account;
-    if (!a.trusted()) continue;
     const double lost = (a.exposed_communication_us + a.waiting_us) / a.step_us;
     if (cell->key.devices > 1 && lost >= most) {
       most = lost;
@@ -106,7 +94,7 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
   }
   if (!worst) {
     const bool alone = std::all_of(cells.begin(), cells.end(), [](const StudyCell* c) { return c->key.devices == 1; });
-    return alone ? "All cells are of one device" : "No account of several devices is of the measured step";
+    return alone ? "All bars are of one device" : "No account of several devices is of the measured step";
   }
   return fmt::format(
       "Most is lost on {} devices at batch {}: {} of the step of {} us is exposed communication or waiting "
@@ -125,7 +113,8 @@ bool is_drawn(const Part& part, const std::vector<const StudyCell*>& cells) {
 }  // namespace
 
 std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup& group) {
-  const std::vector<const StudyCell*> cells = accounted_cells(summary, group);
+  std::vector<const StudyCell*> cells = accounted_cells(summary, group);
+  const size_t refused = std::erase_if(cells, [](const StudyCell* cell) { return !cell->account->trusted(); });
   if (cells.empty()) return std::nullopt;
   const ConfigurationNames names(summary, group);
   const DeviceWords words = device_text(summary.device_kind);
@@ -140,14 +129,13 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
                          {"ratio", "Accounted / measured"},
                          {"num_runs", "n (runs)"},
                          {"part_number", "Order"}};
-  std::vector<std::string> parts, configurations, batches;
+  std::vector<std::string> parts, batches;
   for (const StudyCell* cell : cells) {
     const std::string more = names.of(cell->key);
     const std::string configuration = fmt::format(
         "{} {}{}", cell->key.devices, cell->key.devices == 1 ? words.one : words.many, more.empty() ? "" : ", " + more);
-    const std::string batch = with_thousands(fixed_batch(cell->key));
-    if (std::find(configurations.begin(), configurations.end(), configuration) == configurations.end())
-      configurations.push_back(configuration);
+    const std::string batch = fmt::format("{} {}", group.scaling == "weak" ? "Batch per device" : "Global batch",
+                                          with_thousands(fixed_batch(cell->key)));
     if (batches.empty() || batches.back() != batch) batches.push_back(batch);
     int64_t number = 0;
     for (const Part& part : kParts) {
@@ -156,21 +144,25 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
       const double time = part.time_us(*cell->account);
       const StepAccount& a = *cell->account;
       chart.table.rows.push_back({batch, configuration, std::string(part.name), time,
-                                  a.trusted() ? format_percent(time / measured_step(a)) : "not given", a.step_us,
-                                  measured_step(a), a.ratio(), a.n, number});
+                                  format_percent(time / measured_step(a)), a.step_us, measured_step(a), a.ratio(), a.n,
+                                  number});
       ++number;
     }
   }
-  chart.spec = filled(kAccountSpec, {{"parts", parts},
-                                     {"configurations", configurations},
-                                     {"batches", batches},
-                                     {"batch_title", group.scaling == "weak" ? "Batch per device" : "Global batch"}})
-                   .dump();
+  ordered_json panels = ordered_json::array();
+  for (const std::string& batch : batches)
+    panels.push_back(filled(kAccountPanel, {{"parts", parts}, {"batch", batch}, {"part_colours", step_part_scale()}}));
+  chart.spec = ordered_json{{"columns", 1}, {"spacing", 14}, {"concat", panels}}.dump();
   chart.id = "account-" + group_slug(group);
   chart.wide = true;
   chart.title = "Where a step's time goes (us; the tick is the measured step)";
   chart.origin = cells.front()->origin;
-  chart.summary = largest_loss(cells) + "." + refused_text(cells) + " Each panel has a time axis of its own.";
+  chart.summary = largest_loss(cells) + ".";
+  if (refused > 0)
+    chart.summary +=
+        fmt::format(" {} of {} cells have no bar: their account differs from the measured step by more than {:.0f} %.",
+                    refused, refused + cells.size(), 100 * kAccountTolerance);
+  if (batches.size() > 1) chart.summary += " Each panel has a time axis of its own.";
   return chart;
 }
 

@@ -31,7 +31,10 @@ std::optional<BatchCrossover> crossover_batch(const StudySummary& summary, const
 /// "batch >= 1,024, not at 256", or at the largest measured batch "batch 8,192, the largest measured, not at 1,024".
 std::string crossover_text(const BatchCrossover& crossover, std::string_view batch_name);
 
-/// One line per batch with intervals, and the ideal line. nullopt without a comparison in the group.
+/// One chart per batch that was measured under several plans: bars of their step times, the fastest on top.
+std::vector<Chart> plan_charts(const StudySummary& summary, const StudyGroup& group);
+/// One line per batch with intervals, and the ideal line. nullopt without a comparison in the group, and
+/// for several plans of one device count, which plan_charts() shows.
 std::optional<Chart> speedup_chart(const StudySummary& summary, const StudyGroup& group);
 /// Like speedup_chart, with speedup divided by the number of devices: 100 % means ideal scaling.
 std::optional<Chart> efficiency_chart(const StudySummary& summary, const StudyGroup& group);

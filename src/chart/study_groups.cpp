@@ -15,6 +15,20 @@ namespace {
 
 constexpr size_t kLongestSlug = 80;
 
+bool is_default(const PlanField& field, const PlanOptions& plan) { return text_of(field, plan) == text_of(field, {}); }
+
+// Whether a plan's text has the value of the field: "m8" or "zb-h1" in "pp4,m8,zb-h1".
+bool names_field(const std::string& strategy, const PlanField& field, const PlanOptions& plan) {
+  const std::string value = text_of(field, plan);
+  for (size_t at = 0; at < strategy.size();) {
+    const size_t end = std::min(strategy.find(',', at), strategy.size());
+    const std::string_view part = std::string_view(strategy).substr(at, end - at);
+    if (part == field.word || part == value || part == fmt::format("{}{}", field.prefix, value)) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 StudyGroup group_of(const CellKey& key) { return {key.model, key.num_parameters, key.scaling, key.math, key.data}; }
@@ -85,7 +99,9 @@ std::string ConfigurationNames::of(const CellKey& key) const {
   if (strategy_ && several) words.push_back(key.strategy);
   if (launch_) words.push_back(key.launch);
   for (const PlanField* field : plan_)
-    if (several || !field->of_several) words.push_back(field->words(key.plan));
+    if ((several || !field->of_several) && !is_default(*field, key.plan) &&
+        !(strategy_ && names_field(key.strategy, *field, key.plan)))
+      words.push_back(field->words(key.plan));
   if (optimizer_) words.push_back(key.optimizer);
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "amdahl/error.h"
 #include "base/number_text.h"
+#include "chart/bar_chart.h"
 #include "chart/spec_text.h"
 
 namespace amdahl {
@@ -141,9 +143,20 @@ DataTable table_of(const std::vector<const StudyComparison*>& comparisons, const
   return table;
 }
 
+// Whether lines over the number of devices would be one stroke per plan.
+bool are_plans(const std::vector<const StudyComparison*>& comparisons) {
+  std::set<int64_t> devices;
+  std::set<std::pair<int64_t, int64_t>> places;  // devices, batch
+  for (const StudyComparison* c : comparisons) {
+    devices.insert(c->multi.devices);
+    places.emplace(c->multi.devices, fixed_batch(c->multi));
+  }
+  return devices.size() == 1 && places.size() < comparisons.size();
+}
+
 std::optional<Chart> scaling_chart(const StudySummary& summary, const StudyGroup& group, const ScalingChart& kind) {
   std::vector<const StudyComparison*> comparisons = comparisons_of(summary, group);
-  if (comparisons.empty()) return std::nullopt;
+  if (comparisons.empty() || are_plans(comparisons)) return std::nullopt;
   std::stable_sort(comparisons.begin(), comparisons.end(), [](const StudyComparison* a, const StudyComparison* b) {
     return fixed_batch(a->multi) < fixed_batch(b->multi);
   });
@@ -172,7 +185,62 @@ std::optional<Chart> scaling_chart(const StudySummary& summary, const StudyGroup
   return chart;
 }
 
+const StudyComparison* comparison_of(const std::vector<const StudyComparison*>& comparisons, const CellKey& key) {
+  for (const StudyComparison* c : comparisons)
+    if (c->multi == key) return c;
+  return nullptr;
+}
+
+std::optional<Chart> plan_chart(const StudySummary& summary, const StudyGroup& group, int64_t batch) {
+  const std::vector<const StudyComparison*> comparisons = comparisons_of(summary, group);
+  const ConfigurationNames names(summary, group);
+  const DeviceWords words = device_text(summary.device_kind);
+  std::vector<const StudyCell*> cells;
+  for (const StudyCell& cell : summary.cells)
+    if (group_of(cell.key) == group && fixed_batch(cell.key) == batch && cell.step_time_us.n > 0)
+      cells.push_back(&cell);
+  std::map<int64_t, int> plans;  // by device count
+  for (const StudyCell* cell : cells)
+    if (cell->key.devices > 1) ++plans[cell->key.devices];
+  if (std::none_of(plans.begin(), plans.end(), [](const auto& count) { return count.second > 1; })) return std::nullopt;
+  std::stable_sort(cells.begin(), cells.end(),
+                   [](const auto* a, const auto* b) { return a->step_time_us.estimate().value < b->step_time_us.estimate().value; });
+  BarPlot plot;
+  plot.id = fmt::format("plans-{}-{}", batch, group_slug(group));
+  plot.title = fmt::format("Plans by step time (us), {} {}",
+                           group.scaling == "weak" ? "batch per device" : "global batch", with_thousands(batch));
+  plot.name = {"plan", "Plan"};
+  plot.value = {"step_time_us", "Step time (us)"};
+  plot.interval_title = "95 % interval";
+  for (const StudyCell* cell : cells) {
+    const std::string more = names.of(cell->key);
+    Bar bar;
+    bar.name = fmt::format("{} {}{}", cell->key.devices, cell->key.devices == 1 ? words.one : words.many,
+                           more.empty() ? "" : ", " + more);
+    if (const StudyComparison* c = comparison_of(comparisons, cell->key))
+      bar.name += fmt::format(" ({:.2f}x)", c->test.ratio);
+    const Estimate time = cell->step_time_us.estimate();
+    bar.value = time.value, bar.interval = time.ci, bar.samples = cell->step_time_us.n;
+    bar.origin = cell->origin;
+    plot.bars.push_back(std::move(bar));
+  }
+  plot.summary = fmt::format("Fastest: {}, {} us. Slowest: {}, {} us. In brackets the speedup over one {}.",
+                             plot.bars.front().name, format_number(plot.bars.front().value), plot.bars.back().name,
+                             format_number(plot.bars.back().value), words.one);
+  return bar_chart(plot);
+}
+
 }  // namespace
+
+std::vector<Chart> plan_charts(const StudySummary& summary, const StudyGroup& group) {
+  std::set<int64_t> batches;
+  for (const StudyCell& cell : summary.cells)
+    if (group_of(cell.key) == group) batches.insert(fixed_batch(cell.key));
+  std::vector<Chart> charts;
+  for (const int64_t batch : batches)
+    if (std::optional<Chart> chart = plan_chart(summary, group, batch)) charts.push_back(std::move(*chart));
+  return charts;
+}
 
 std::optional<Chart> speedup_chart(const StudySummary& summary, const StudyGroup& group) {
   return scaling_chart(summary, group, {"speedup", "Speedup (ratio)", ".3~f", false});

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "amdahl/error.h"
+#include "chart/spec_parts.h"
 
 namespace amdahl {
 namespace {
@@ -20,7 +21,7 @@ using nlohmann::json;
 // Drawn kinds in legend order. The host's row is left to trace viewers, because the host runs steps ahead.
 constexpr std::pair<TraceKind, const char*> kDrawn[] = {{TraceKind::compute, "compute"},
                                                         {TraceKind::communication, "communication"},
-                                                        {TraceKind::waiting, "waiting for a bucket"},
+                                                        {TraceKind::waiting, "waiting"},
                                                         {TraceKind::optimizer, "optimizer"},
                                                         {TraceKind::input, "input"}};
 
@@ -118,12 +119,12 @@ std::string spec_of(const DataTable& table, double span_us) {
   const json color{{"field", "kind"},
                    {"type", "nominal"},
                    {"title", nullptr},
-                   {"scale", {{"domain", kinds}}},
-                   {"legend", {{"orient", "bottom"}}}};
+                   {"scale", step_part_scale()},
+                   {"legend", {{"values", kinds}}}};
   // A label is shown only if its bar is wide enough.
   const std::string fits = fmt::format("datum.duration_us > length(datum.piece) * {:.6g}", span_us / kLettersWide);
   // Pale bars keep labels readable on every colour; waiting is nearly hollow, because it is not work.
-  const json fill{{"condition", {{"test", "datum.kind === 'waiting for a bucket'"}, {"value", 0.08}}}, {"value", 0.42}};
+  const json fill{{"condition", {{"test", "datum.kind === 'waiting'"}, {"value", 0.08}}}, {"value", 0.42}};
   const json bars{{"mark", {{"type", "bar"}, {"height", {{"band", 0.78}}}, {"strokeWidth", 1}}},
                   {"encoding",
                    {{"x", x},

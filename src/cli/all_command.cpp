@@ -24,6 +24,7 @@ struct AllArgs {
 int all_command(AllArgs args, const std::string& command_line) {
   AllConfig& config = args.config;
   config.gpus = parse_gpus(args.gpus);
+  require_place("--html", config.html);
   if (config.output_dir.empty()) config.output_dir = default_run_dir("all");
   config.user_environment = process_environment();
   const NcclLog log;
@@ -61,11 +62,13 @@ Command define_all(CLI::App& app) {
   add_backend(sub, config.backend, args->gpus);
   add_timeout(sub, config.timeout_seconds);
   add_seed(sub, config.seed, "Seed of weights and data");
+  sub->add_option("--html", config.html, "Page to write (default: report.html in the output folder)");
   add_output_dir(sub, config.output_dir, "results/local/all-TIME; of the parts' run folders and the page");
   sub->add_flag("--quiet,-q", args->quiet, "No progress");
+  offer_files(sub, {"--html"});
   arrange(sub, {{"Sampling", "--quick +--timeout +--seed"},
                 {"Devices", "--devices --backend --gpus"},
-                {"Output", "--output-dir"}});
+                {"Output", "--output-dir --html"}});
   return {sub, [args, sub](const std::string& command_line) {
             require_positive(*sub, "--devices", args->config.devices);
             return all_command(*args, command_line);

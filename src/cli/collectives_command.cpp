@@ -40,7 +40,7 @@ int collectives_command(const CollectivesArgs& args) {
     show(stdout, to_nccl_tests(outcome));
   else
     show_outcome(outcome, args.output);
-  show_place("run", outcome.run_dir, args.output);
+  show_run(outcome.run_dir, args.output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a collective gave wrong results, did not fit, or was impossibly fast",
               "the rows marked FAILED say which");
@@ -56,7 +56,7 @@ int arena_command(const ArenaConfig& config, const CollectivesArgs& args) {
   if (!args.environment_file.empty()) save_text(args.environment_file, to_environment(outcome));
   show_outcome(outcome, args.output);
   show_place("environment", args.environment_file, args.output);
-  show_place("run", outcome.run_dir, args.output);
+  show_run(outcome.run_dir, args.output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a transport gave wrong results or did not come to its end, or none gave any",
               "the rows marked FAILED say which");
@@ -104,6 +104,7 @@ int run_parsed_collectives(const CLI::App& app, CollectivesArgs& args, const std
   require_positive(app, "--devices", config.devices);
   config.command_line = command_line;
   config.on_fatal = end_at_once;
+  finish_html(args.output, config.output_dir, "collectives");
   if (app.count("--onesided") > 0) return run_parsed_onesided(app, args.onesided, config, args.output);
   refuse_options(app,
                  {"--operations", "--shapes", "--tiles", "--ranks", "--partitions", "--least-sample-us", "--threads",
@@ -199,13 +200,14 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--format", args->format, "table or nccl-tests")->capture_default_str();
   add_output_dir(sub, config.output_dir);
   add_output_options(sub, args->output);
+  add_html(sub, args->output);
   offer_collectives_values(sub);
   arrange(sub, {{"Sweep", "--collective --min-bytes --max-bytes +--step-bytes --step-factor --datatype --op +--root"},
                 {"Devices", "--devices --backend --gpus +--machine +--comm"},
                 {"Sampling", "--samples --warmup --check +--graph +--local-register --processes +--timeout +--seed"},
                 {"Transports", "--nccl --arena +--env-file +--transport-timeout"},
                 {"One-sided", kOneSidedOptions},
-                {"Output", "--format --output-dir"}});
+                {"Output", "--format --output-dir --html"}});
   return {sub,
           [args, sub](const std::string& command_line) { return run_parsed_collectives(*sub, *args, command_line); }};
 }

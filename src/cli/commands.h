@@ -12,6 +12,7 @@ namespace amdahl::cli {
 struct OutputOptions {
   bool json = false;
   bool quiet = false;
+  std::string html;  // page to write; empty: none
 };
 
 /// Command-line arguments that make this program run the sweep.

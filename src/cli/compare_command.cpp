@@ -81,7 +81,6 @@ int run_parsed_compare(const CLI::App& app, CompareArgs& args) {
     return compare_command(args);
   }
   std::string other;  // options that only apply to runs against a baseline
-  if (!args.config.html.empty()) other = "--html";
   if (!args.config.machine.empty()) other = "--machine";
   if (!args.limit.empty()) other = "--fail-on-regression";
   if (!args.pairs.empty()) other = "--pair";
@@ -95,7 +94,9 @@ int run_parsed_compare(const CLI::App& app, CompareArgs& args) {
         fmt::format("{} without {}", sensor_option, sensors.single.empty() ? "--single" : "--multi or --hetero"),
         "--single RUN... and --multi RUN... or --hetero RUN..., of amdahl sensor bench");
   args.sensors.allow_unlike = args.config.allow_unlike;
+  args.sensors.html = args.config.html;
   show_comparison(run_sensor_compare(args.sensors), args);
+  if (!args.sensors.html.empty()) show(stderr, fmt::format("page: {}\n", args.sensors.html));
   return 0;
 }
 

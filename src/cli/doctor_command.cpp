@@ -26,7 +26,7 @@ int doctor_command(DoctorArgs& args) {
   const DoctorOutcome outcome = run_doctor(args.config, observer);
   show_outcome(outcome, args.output);
   if (!args.machine.empty()) save_measured(args.machine, outcome.machine);
-  show_place("run", outcome.run_dir, args.output);
+  show_run(outcome.run_dir, args.output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "this machine has faults or warnings", "the lines above say how to fix each");
 }
@@ -52,12 +52,14 @@ Command define_doctor(CLI::App& app) {
   sub->add_option("--machine", args->machine, "File for the machine with what was measured of its links");
   add_output_dir(sub, config.output_dir);
   add_output_options(sub, args->output);
+  add_html(sub, args->output);
   offer_files(sub, {"--machine", "--from"});
   arrange(sub, {{"Devices", "--devices --backend --gpus"},
                 {"Checks", "--min-gbps --no-peer-access --from +--timeout +--seed"},
-                {"Output", "--machine --output-dir"}});
+                {"Output", "--machine --output-dir --html"}});
   return {sub, [args, sub](const std::string& command_line) {
             require_positive(*sub, "--devices", args->config.devices);
+            finish_html(args->output, args->config.output_dir, "doctor");
             args->config.gpus = parse_gpus(args->gpus);
             if (sub->count("--sysfs") > 0) require_folder("--sysfs", args->config.sysfs);
             require_machine_place(args->machine);

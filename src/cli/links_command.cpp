@@ -36,7 +36,7 @@ int links_command(const LinksArgs& args) {
   if (args.config.repeat.is_child()) return 0;
   show_outcome(outcome, args.output);
   if (!args.machine.empty()) save_measured(args.machine, outcome.machine);
-  show_place("run", outcome.run_dir, args.output);
+  show_run(outcome.run_dir, args.output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "a link corrupts data, is slow, or could not be measured",
               "the lines marked CORRUPT, SLOW or FAILED say which");
@@ -60,6 +60,7 @@ int run_parsed_links(LinksArgs& args, const CLI::App& app, const std::string& co
   config.environment = process_environment();
   config.command_line = command_line;
   config.on_fatal = end_at_once;
+  finish_html(args.output, config.output_dir, "links");
   finish_fresh_processes(app, config.repeat, config.output_dir, args.output);
   require_machine_place(args.machine);
   return links_command(args);
@@ -96,6 +97,7 @@ Command define_links(CLI::App& app) {
   add_seed(sub, config.seed);
   sub->add_option("--machine", args->machine, "File for the machine with what was measured of its links");
   add_output_dir(sub, config.output_dir);
+  add_html(sub, args->output);
   sub->add_flag("-j,--json", args->output.json, "Machine-readable result on stdout");
   sub->add_flag("--quiet,-q", args->output.quiet, "No progress");
   offer_several(sub, "--test", names_of_tests());
@@ -103,7 +105,7 @@ Command define_links(CLI::App& app) {
   arrange(sub, {{"Tests", "--test --list --min-gbps +--inject-faults +--no-check +--no-traffic"},
                 {"Devices", "--devices --backend --gpus +--no-peer-access"},
                 {"Sampling", "--samples --buffer-size +--copies --processes +--timeout +--seed"},
-                {"Output", "--machine --output-dir"}});
+                {"Output", "--machine --output-dir --html"}});
   return {sub, [args, sub](const std::string& command_line) { return run_parsed_links(*args, *sub, command_line); }};
 }
 

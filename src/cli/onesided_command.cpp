@@ -99,7 +99,7 @@ int onesided_command(const OneSidedArgs& args, const OutputOptions& output) {
   if (!args.table.empty()) save_text(args.table, to_choice_json(outcome) + "\n");
   show_outcome(outcome, output);
   show_place("table", args.table, output);
-  show_place("run", outcome.run_dir, output);
+  show_run(outcome.run_dir, output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "an operation moved wrong bytes", "the rows marked FAILED say which");
 }

@@ -93,6 +93,16 @@ void add_output_options(CLI::App* app, OutputOptions& output) {
   app->add_flag("--quiet,-q", output.quiet, "No plan and no progress");
 }
 
+void add_html(CLI::App* app, OutputOptions& output) {
+  app->add_option("--html", output.html, "Page to write, one file that needs no network");
+  offer_files(app, {"--html"});
+}
+
+void finish_html(const OutputOptions& output, std::string& output_dir, const char* verb) {
+  require_place("--html", output.html);
+  if (!output.html.empty() && output_dir.empty()) output_dir = default_run_dir(verb);
+}
+
 void add_backend(CLI::App* app, std::string& backend, std::string& gpus) {
   app->add_option("--backend", backend, "auto, cpu (virtual devices) or cuda")->capture_default_str();
   app->add_option("--gpus", gpus, "CUDA devices to use, for example 0,2 (default: all)");

@@ -82,6 +82,12 @@ void require_positive(const CLI::App& app, const std::string& option, int64_t va
 /// `--json` and `--quiet`.
 void add_output_options(CLI::App* app, OutputOptions& output);
 
+/// `--html`: a page of the run.
+void add_html(CLI::App* app, OutputOptions& output);
+/// Checks the place of the page. The page is made from the run's records: without an output folder they go to
+/// default_run_dir(verb).
+void finish_html(const OutputOptions& output, std::string& output_dir, const char* verb);
+
 /// `--backend` and `--gpus`.
 void add_backend(CLI::App* app, std::string& backend, std::string& gpus);
 /// `--device-speeds`: "1,0.5".

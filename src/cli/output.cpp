@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "amdahl/machine.h"
+#include "amdahl/report.h"
 #include "cli/color.h"
 
 namespace amdahl::cli {
@@ -48,6 +49,19 @@ void show_data(std::string_view text) {
 
 void show_place(const char* what, const std::string& path, const OutputOptions& output) {
   if (!path.empty()) show(output.json ? stderr : stdout, fmt::format("{}: {}\n", what, path));
+}
+
+void show_run(const std::string& folder, const OutputOptions& output) {
+  show_place("run", folder, output);
+  write_page(folder, output);
+}
+
+void write_page(const std::string& folder, const OutputOptions& output) {
+  if (output.html.empty()) return;
+  PageConfig config;
+  config.runs = {folder}, config.html = output.html;
+  for (const std::string& note : run_page_report(config).notes) show(stderr, fmt::format("note: {}\n", note));
+  show_place("page", output.html, output);
 }
 
 void show_written(const std::string& file) {

@@ -45,6 +45,11 @@ void show_outcome(const Outcome& outcome, const OutputOptions& output) {
 /// Prints "run: FOLDER" beside the result; nothing without a folder.
 void show_place(const char* what, const std::string& path, const OutputOptions& output);
 
+/// Prints "run: FOLDER" beside the result and writes the page of that run, if --html asks for it.
+void show_run(const std::string& folder, const OutputOptions& output);
+/// The page alone.
+void write_page(const std::string& folder, const OutputOptions& output);
+
 /// Prints the name of a written file to stdout, unless that file is stdout.
 void show_written(const std::string& file);
 

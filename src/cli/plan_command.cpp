@@ -142,6 +142,8 @@ int run_parsed_plan(PlanArgs& args, const CLI::App& app, const std::string& comm
     refuse_options(app, {"--params"}, "without --advise", "--advise, or --model");
   else
     return advise_command(args);
+  if (args.list || args.verify || config.model.empty())
+    refuse_options(app, {"--html"}, "without a ranking of plans", "--model and --batch-size alone");
   if (args.list) return list_command(args);
   if (!args.assume_devices.empty() && config.model.empty()) return thresholds_command(args);
   if (!args.assume_devices.empty()) {
@@ -155,7 +157,9 @@ int run_parsed_plan(PlanArgs& args, const CLI::App& app, const std::string& comm
   if (args.plans.size() > 1)
     throw Error(Cause::usage, fmt::format("{} plans to explain", args.plans.size()), "one --plan, or --verify");
   if (!args.plans.empty()) config.explain = args.plans.front();
+  config.html = args.output.html;
   show_outcome(run_plan(config), args.output);
+  show_place("page", config.html, args.output);
   return 0;
 }
 
@@ -216,6 +220,7 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--beside", args->validation.beside,
                    "With --validate: a CSV of the same iterations with times that another tool predicts");
   add_output_options(plan, args->output);
+  add_html(plan, args->output);
   offer(plan, "--math", {"fp32", "tf32", "bf16"});
   offer(plan, "--optimizer", {"adam", "adamw", "sgd"});
   offer_lists(plan, {"--assume-devices"});
@@ -225,7 +230,7 @@ Command define_plan(CLI::App& app) {
                  {"List", "--list +--optimizer +--all-schedules"},
                  {"One device or several", "--advise +--params"},
                  {"Verification", "--verify --seconds +--best +--random +--no-refit +--validate +--beside"},
-                 {"Output", "--output-dir"}});
+                 {"Output", "--html --output-dir"}});
   add_details(plan, plan_parts());
   return {plan, [args, plan](const std::string& command_line) { return run_parsed_plan(*args, *plan, command_line); }};
 }

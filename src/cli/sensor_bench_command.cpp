@@ -79,7 +79,7 @@ int sensor_bench_command(const SensorBenchArgs& args) {
   const SensorBenchOutcome outcome = run_sensor_bench(args.config, observer);
   if (!outcome.is_root || args.config.repeat.is_child()) return 0;
   show_outcome(outcome, args.output);
-  show_place("run", outcome.run_dir, args.output);
+  show_run(outcome.run_dir, args.output);
   if (!outcome.failed) return 0;
   throw Error(Cause::check_failed, "an operation gave a wrong result or did not fit",
               "the lines marked FAILED say which");
@@ -111,6 +111,7 @@ int run_parsed_bench(SensorBenchArgs& parsed, const std::string& command_line) {
   config.engine.environment = process_environment();
   config.engine.command_line = command_line;
   config.engine.on_fatal = end_at_once;
+  finish_html(parsed.output, config.output_dir, "sensor");
   finish_fresh_processes(*parsed.sub, config.repeat, config.output_dir, parsed.output);
   return sensor_bench_command(parsed);
 }
@@ -215,6 +216,7 @@ Command define_sensor_bench(CLI::App& sensor) {
   add_seed(sub, config.engine.seed);
   add_output_dir(sub, config.output_dir);
   add_output_options(sub, parsed->output);
+  add_html(sub, parsed->output);
   offer_bench_values(sub);
   arrange(sub, {{"Operation", "--op --mode +--merge +--policy +--cpu-share +--model"},
                 {"Data",
@@ -222,7 +224,7 @@ Command define_sensor_bench(CLI::App& sensor) {
                  "+--features --voxel-modes +--layout +--deterministic +--distribution"},
                 {"Devices", "--devices --backend --gpus +--scaling +--device-speeds +--path +--machine"},
                 {"Sampling", "--samples +--calls +--cache +--processes +--timeout +--seed"},
-                {"Output", "--output-dir"}});
+                {"Output", "--output-dir --html"}});
   return {sub, [parsed](const std::string& command_line) { return run_parsed_bench(*parsed, command_line); }};
 }
 

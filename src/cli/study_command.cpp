@@ -1,6 +1,7 @@
 // `amdahl study`.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/output.h"
@@ -49,6 +50,7 @@ int study_command(const StudyArgs& args) {
   else
     show(stdout, text_of(outcome));
   show_place("report", outcome.report_path, args.output);
+  write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",
               "smaller --batch-sizes, a smaller --model, or --plan zero1 over more devices");
@@ -69,6 +71,7 @@ int run_parsed_study(StudyArgs& args, const CLI::App& app, const std::string& co
   if (config.resume && config.output_dir.empty())
     throw Error(Cause::usage, "--resume does not say which run", "--output-dir DIR of the run to go on with");
   if (config.output_dir.empty()) config.output_dir = default_run_dir("study");
+  finish_html(args.output, config.output_dir, "study");
   finish_fresh_processes(app, config.processes, config.output_dir, args.output);
   if (!args.dry_run) set_interrupted_remedy("--resume to go on with the study");
   return study_command(args);
@@ -117,6 +120,7 @@ Command define_study(CLI::App& app) {
   add_trace(study, args->trace);
   study->add_flag("--dry-run", args->dry_run, "Print plan, memory and expected time, measure nothing");
   add_output_options(study, args->output);
+  add_html(study, args->output);
   offer(study, "--mode", {"multi", "single", "auto"});
   offer(study, "--scaling", {"strong", "weak"});
   offer_files(study, {"--from"});
@@ -129,7 +133,7 @@ Command define_study(CLI::App& app) {
            {"Sampling",
             "--batch-sizes +--scaling +--mode +--variants +--from --runs +--warmup +--steps --quick +--processes "
             "+--rel-ci"},
-           {"Output", "--output-dir --resume --trace --dry-run"}});
+           {"Output", "--output-dir --html --resume --trace --dry-run"}});
   return {study,
           [args, study](const std::string& command_line) { return run_parsed_study(*args, *study, command_line); }};
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "cli/output.h"
@@ -25,6 +26,7 @@ int train_command(const TrainArgs& args) {
   const EpochResult& last = outcome.epochs.back();
   if (args.output.json) {
     show_data(to_json(outcome) + "\n");
+    write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
     return 0;
   }
   std::string text = fmt::format("{} ({} parameters), {} device(s), {}: {} epochs, train loss {:.4f}",
@@ -35,6 +37,7 @@ int train_command(const TrainArgs& args) {
   if (last.validation_accuracy >= 0)
     text += fmt::format(", validation accuracy {:.2f} %", 100 * last.validation_accuracy);
   show(stdout, fmt::format("{}\nreport: {}\n", text, outcome.report_path));
+  write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
   return 0;
 }
 
@@ -52,6 +55,7 @@ int run_parsed_train(TrainArgs& args, const CLI::App& app, const std::string& co
                 "--checkpoint-dir DIR, or --output-dir DIR of the run to go on with");
   config.rank_chose_output_dir = config.output_dir.empty();
   if (config.rank_chose_output_dir) config.output_dir = default_run_dir("train");
+  finish_html(args.output, config.output_dir, "train");
   return train_command(args);
 }
 
@@ -90,15 +94,17 @@ Command define_train(CLI::App& app) {
                    "with a plan of fewer ranks")
       ->capture_default_str();
   add_output_options(train, args->output);
+  add_html(train, args->output);
   offer(train, "--on-failure", {"stop", "shrink"});
   offer_files(train, {"--save", "--checkpoint-dir"});
-  arrange(train, {{"Model", kModelOptions},
-                  {"Data", kDataOptions},
-                  {"Data", "--validation"},
-                  {"Parallel", "--devices --plan"},
-                  {"Parallel", kEngineOptions},
-                  {"Training", "--batch-size --epochs +--check-every"},
-                  {"Output", "--output-dir --save --checkpoint-every +--checkpoint-dir --resume +--on-failure"}});
+  arrange(train,
+          {{"Model", kModelOptions},
+           {"Data", kDataOptions},
+           {"Data", "--validation"},
+           {"Parallel", "--devices --plan"},
+           {"Parallel", kEngineOptions},
+           {"Training", "--batch-size --epochs +--check-every"},
+           {"Output", "--output-dir --html --save --checkpoint-every +--checkpoint-dir --resume +--on-failure"}});
   return {train,
           [args, train](const std::string& command_line) { return run_parsed_train(*args, *train, command_line); }};
 }

@@ -98,10 +98,11 @@ std::string cost_verdict(const CostReport& report) { return payoff_text(report) 
 Page cost_page(const CostReport& report, const std::string& json) {
   Page page;
   page.title = "What the work costs";
-  if (report.rows.front().device_kind == "cpu-virtual") page.qualifier = "measured on CPU virtual devices, not GPUs";
+  page.qualifier = prices_text(report);
+  if (report.rows.front().device_kind == "cpu-virtual") page.qualifier += "; measured on CPU virtual devices, not GPUs";
   if (std::any_of(report.rows.begin(), report.rows.end(),
                   [](const CostRow& row) { return row.origin == Origin::emulated; }))
-    page.qualifier += page.qualifier.empty() ? "some numbers are emulated" : "; some numbers are emulated";
+    page.qualifier += "; some numbers are emulated";
   page.verdict = cost_verdict(report);
   page.facts = facts_of(report);
   size_t number = 0;
@@ -109,15 +110,10 @@ Page cost_page(const CostReport& report, const std::string& json) {
     PageSection section;
     section.anchor = fmt::format("work-{}", ++number);
     section.title = work_title(work, works_of(report));
-    if (number == 1) section.paragraphs = {prices_text(report)};
     const std::string title = size_title(report.rows[work.rows.front()].size_name);
     if (auto chart = cost_chart(report, {fmt::format("cost-{}", number), work.work, title}))
       section.charts.push_back(std::move(*chart));
-    PageTable table = cost_table(report, work);
-    for (const TableColumn& column : std::vector<TableColumn>(table.table.columns))
-      if (column.title == "n" || column.title == "payback" || column.title.starts_with("J/"))
-        fold_constant_columns(table, {column.name});
-    section.tables.push_back(std::move(table));
+    section.tables.push_back(cost_table(report, work));
     page.sections.push_back(std::move(section));
   }
   add_table_section(page, "break-even", "Break-even", break_even_table(report));

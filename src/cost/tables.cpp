@@ -139,9 +139,9 @@ PageTable alternatives_table(const CostReport& report) {
 }
 
 std::string prices_text(const CostReport& report) {
-  return fmt::format("Prices are those of {}{}, in {}: edit them to what you pay.", report.prices,
-                     report.as_of.empty() ? "" : fmt::format(" as of {}", printable(report.as_of, 40)),
-                     printable(report.currency, 20));
+  return fmt::format("prices in {} are examples, those of {}{}: edit them to what you pay",
+                     printable(report.currency, 20), report.prices,
+                     report.as_of.empty() ? "" : fmt::format(" as of {}", printable(report.as_of, 40)));
 }
 
 std::vector<std::string> cost_method() {

@@ -206,7 +206,7 @@ AllPart run_part(const PartRow& row, Everything& all, Observer& observer) {
 /// Writes the page about all runs with Records; its notes say what is left out.
 std::string write_page(const AllConfig& config, const std::vector<AllPart>& parts, Observer& observer) {
   PageConfig page;
-  page.html = (fs::path(config.output_dir) / "report.html").string();
+  page.html = config.html.empty() ? (fs::path(config.output_dir) / "report.html").string() : config.html;
   for (const AllPart& part : parts)
     if (std::error_code error; fs::exists(fs::path(part.run_dir) / kRecordsFile, error))
       page.runs.push_back(part.run_dir);

@@ -89,8 +89,37 @@
   for (const table of document.querySelectorAll("table")) {
     const box = table.closest(".scroll");
     if (!box) { if (!table.closest("#vg-tooltip-element")) faults.push(`a table without a container: ${table.innerText.slice(0, 60)}`); continue; }
+    const name = box.getAttribute("aria-label"), rows = table.tBodies[0].rows.length;
+    const isSeen = box.checkVisibility();  // not within closed details
     if (table.scrollWidth > box.clientWidth + 1) {
-      if (getComputedStyle(box).overflowX !== "auto") faults.push(`table ${box.getAttribute("aria-label")}: cut without a scroll bar`);
+      if (getComputedStyle(box).overflowX !== "auto") faults.push(`table ${name}: cut without a scroll bar`);
+      const cue = box.nextElementSibling;
+      if (!box.dataset.more || !cue?.matches(".cue") || cue.clientHeight === 0)
+        if (isSeen) faults.push(`table ${name}: cut, and nothing says so`);
+      const kWide = 1400;  // pixels of a window in which the tables of a page are whole
+      if (isSeen && window.innerWidth >= kWide && !box.closest("figure")) faults.push(`table ${name}: cut in a wide window`);
+    }
+    const kShownRows = 40;
+    if (rows <= kShownRows && box.scrollHeight > box.clientHeight + 20) faults.push(`table ${name}: hides some of ${rows} rows`);
+    for (const cell of table.querySelectorAll("th, td"))
+      if (isSeen && cell.scrollWidth > cell.clientWidth + 1) {
+        faults.push(`table ${name}: "${cell.textContent}" leaves its cell`);
+        break;
+      }
+  }
+  // Names of rows leave the axis its room.
+  for (const domain of document.querySelectorAll(".plot svg .role-axis-domain line")) {
+    const plot = domain.closest(".plot"), { width, height } = domain.getBoundingClientRect();
+    if (width > height && width < 0.3 * Math.min(plot.clientWidth, 400))
+      faults.push(`${plot.dataset.chart}: its axis has ${width.toFixed(0)} of ${plot.clientWidth} px`);
+  }
+  const kKeys = /\b(num_\w+|global_batch|step_time|bucket_bytes|voxel_mode|in_place|call_time|samples_per_second|comm_bytes)\b/;
+  const kEmptyValue = /\w=(?=[\s,;)]|$)/m;
+  for (const part of document.querySelectorAll("header.top, nav, main > section:not(#provenance)")) {
+    const words = part.innerText;
+    for (const [what, pattern] of [["a raw key", kKeys], ["no value after", kEmptyValue]]) {
+      const found = words.match(pattern);
+      if (found) faults.push(`${part.id || part.className}: ${what}: ...${words.slice(Math.max(0, found.index - 30), found.index + 40)}...`);
     }
   }
   if (document.documentElement.scrollWidth > window.innerWidth) faults.push("the page is wider than the window");

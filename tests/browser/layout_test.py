@@ -1,5 +1,5 @@
-"""The layout of pages of every kind, measured in the browser at the widths of a laptop and of a tablet, and charts under
-the clocks of browsers without a user."""
+"""The layout of pages of every kind, measured in the browser at the widths of a laptop, a tablet and a phone, and charts
+under the clocks of browsers without a user."""
 import json
 
 import browser
@@ -7,7 +7,7 @@ import fabric_fixture
 import study_fixture
 from browser import Opened, dumped, report
 
-WIDTHS = (1400, 800)
+WIDTHS = (1400, 800, 390)
 TRANSPORTS = ("nccl", "nccl ring ll128", "nccl ring simple", "nccl tree ll", "nccl tree ll128", "nccl tree simple",
               "nccl registered", "nccl symmetric", "nccl graph", "nccl graph symmetric")
 
@@ -35,7 +35,7 @@ def crowded_arena(folder):
                     copy = json.loads(json.dumps(record))
                     copy["axes"].update(transport=name, in_place=in_place, bytes=record["axes"]["bytes"] * factor)
                     for series in copy["series"]:
-                        scale = factor * (1 + place * 0.37) if series["unit"] == "us" else 1
+                        scale = factor * (1 + (len(TRANSPORTS) - place) * 0.37) if series["unit"] == "us" else 1
                         series["samples"] = [sample * scale for sample in series["samples"]]
                     copies.append(copy)
         return copies
@@ -120,9 +120,122 @@ def check_cost_and_comparison(case):
         expect_laid_out(case.path(name))
 
 
+PLANS = ("ddp", "zero1", "tp4,sp", "pp4,m8,zb-h1")
+
+
+def study_of_plans(folder):
+    """A study of several plans on four devices, of which one account is half of the step."""
+    study_fixture.study(folder, devices=(1, 4), batches=(64, 512))
+
+    def change(record):
+        if record["axes"]["devices"] == 1:
+            return [record]
+        plans = []
+        for place, plan in enumerate(PLANS):
+            copy = json.loads(json.dumps(record))
+            copy["axes"]["strategy"] = plan
+            copy["axes"]["accumulate"] = 8 if "m8" in plan else 1
+            for series in copy["series"]:
+                slower = 1 + 0.2 * (3 - place)
+                if series["name"] == "throughput":
+                    slower = 1 / slower
+                if series["name"] == "account_step" and plan == "ddp":
+                    slower *= 1.5
+                series["samples"] = [sample * slower for sample in series["samples"]]
+            plans.append(copy)
+        return plans
+    return rewrite(folder, change)
+
+
+def colours_of_parts(page):
+    """The colours in the legends of charts of a step's parts, by part."""
+    charts = [chart["id"] for chart in page.charts() if '"step_part"' in json.dumps(chart["spec"])]
+    assert charts
+    colours = {}
+    for chart in charts:
+        colours.update(page.value(
+            f"(() => {{ const of = (part) => [...document.querySelectorAll('#{chart} .role-legend-' + part)];"
+            "const symbols = of('symbol path'); return Object.fromEntries(of('label text').map((label, i) => "
+            "[label.textContent, getComputedStyle(symbols[i]).fill])); })()"))
+    return colours
+
+
+def check_plans_are_bars_by_time(case):
+    file = report(case, study_of_plans(case.path("r")).name)
+    expect_laid_out(file)
+    case.run("plan", "--model", "gpt2", "--batch-size", "512", "--what-if", "gpus=8,gpu=h200,link=pcie5", "--math", "bf16",
+             "--html", "plan.html")
+    expect_laid_out(case.path("plan.html"))
+    with Opened(file, width=1400) as page:
+        page.draw_all()
+        bars = [chart for chart in page.charts() if chart["id"].startswith("plans-")]
+        assert len(bars) == 2, [chart["id"] for chart in page.charts()]
+        for chart in bars:
+            times = [row[1] for row in chart["rows"]]
+            assert len(times) == 1 + len(PLANS) and times == sorted(times), chart["rows"]
+            names = [row[0] for row in chart["rows"]]
+            assert not any(word in name for name in names for word in ("1 micro-batch", "8 micro-batches", "whole tokens")), names
+        assert not any(chart["id"].startswith("speedup") for chart in page.charts())
+        account = next(chart for chart in page.charts() if chart["id"].startswith("account-"))
+        assert not any("ddp" in row[1] for row in account["rows"]), "an account that is no account of the step has bars"
+        assert "2 of 10 cells have no bar" in page.value(f"document.querySelector('#{account['id']} figcaption').textContent")
+        of_study = colours_of_parts(page)
+        page.picture("plans-study")
+    with Opened(case.path("plan.html"), width=1400) as page:
+        page.draw_all()
+        totals = {}
+        for plan, time, *_ in next(chart["rows"] for chart in page.charts() if chart["id"] == "ranking"):
+            totals[plan] = totals.get(plan, 0) + time
+        assert len(totals) == 10 and list(totals.values()) == sorted(totals.values()), totals
+        assert page.value("document.querySelector('.qualifier').textContent").startswith("nothing was measured")
+        of_plan = colours_of_parts(page)
+        page.picture("plans-predicted")
+    shared = set(of_study) & set(of_plan)
+    assert len(shared) >= 3 and all(of_study[part] == of_plan[part] for part in shared), (of_study, of_plan)
+
+
+def check_every_measuring_command_writes_a_page(case):
+    commands = {"links": ["-t", "pairs", "-b", "1M"], "collectives": ["-e", "1K"], "doctor": [],
+                "train": ["--epochs", "2"], "study": ["--quick", "--batch-sizes", "16", "--steps", "3"],
+                "sensor": ["bench", "--points", "1000", "--samples", "3", "--grid", "16"]}
+    for command, words in commands.items():
+        case.run(command, *words, "--backend", "cpu", "--quiet", "--html", f"{command}.html", timeout=200)
+        expect_laid_out(case.path(f"{command}.html"), widths=(390, 1400))
+    case.refused(2, "usage", "plan", "--list", "--html", "list.html")
+
+
+def check_winner_and_default_share_a_chart(case):
+    crowded_arena(case.path("arena"))
+    with Opened(report(case, "arena"), width=1400) as page:
+        curves = next(chart for chart in page.charts() if chart["id"].startswith("bus-bandwidth"))
+        names = [column["name"] for column in curves["columns"]]
+        panels = {}
+        for row in curves["rows"]:
+            values = dict(zip(names, row))
+            panels.setdefault(values.get("panel"), set()).update(values["series"].split(", "))
+        assert len(panels) <= 2, panels  # one for each placement
+        behind = next(chart for chart in page.charts() if chart["id"].startswith("behind-"))
+        winners = {row[0] for row in behind["rows"] if "fastest" in row}
+        assert winners and all(winners | {"nccl"} <= {name for name in lines} for lines in panels.values()), (winners, panels)
+
+
+def check_health_is_first_and_costs_say_what_prices_are(case):
+    for kind in ("doctor", "links"):
+        fabric_fixture.run(case.path(kind), kind)
+    study_fixture.study(case.path("s"))
+    with Opened(report(case, "links", "s", "doctor")) as page:
+        assert page.value("document.querySelector('main section h2').textContent").startswith("Health"), "health comes first"
+        first = page.value("document.querySelector('main section p').textContent")
+        assert page.value("document.querySelector('p.verdict').textContent").startswith(first), first
+    prices = case.write("p.toml", 'currency = "EUR"\n[[device]]\nmatch = "NVIDIA Test"\nhourly_price = 3.0\n')
+    case.run("report", "s", "--prices", prices, "--html", "cost.html", timeout=120)
+    with Opened(case.path("cost.html")) as page:
+        assert page.value("document.querySelector('.qualifier').textContent").startswith("prices in EUR are examples")
+
+
 def check_wide_tables_scroll(case):
     study_fixture.study(case.path("r"))
-    with Opened(report(case, "r"), width=800) as page:
+    with Opened(report(case, "r"), width=390) as page:
         cut = "[...document.querySelectorAll('section > .scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
         assert page.value(f"{cut}.length") >= 1
         assert page.value(f"{cut}.every((box) => getComputedStyle(box).overflowX === 'auto')")

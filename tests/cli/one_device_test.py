@@ -24,7 +24,7 @@ def check_one_device_says_what_it_does(case):
     result = case.run(*ONE, "--runs", 3, "-o", "r")
     assert "also measured, 3 runs each" in result.stderr and "--variants none" in result.stderr, result.stderr
     assert set(keys_of(case.path("r"))) == {(b, 1, "single", run) for b in (8, 16, 32) for run in range(3)}
-    for words in ("One virtual device: up to", "Every batch size on one virtual device", "Step time (us) [95 % CI]",
+    for words in ("One virtual device: up to", "The fastest configuration of each batch on one virtual device", "Step time (us) [95 % CI]",
                   "Memory peak", "Speedup of two, at most (modelled)", "best batch (eager, fp32)",
                   "Measured on CPU virtual devices, not GPUs"):
         assert words in result.stdout, f"'{words}' is not in:\n{result.stdout}"
@@ -33,9 +33,9 @@ def check_one_device_says_what_it_does(case):
     valid("summary.schema.json", summary)
     assert [row["cell"]["global_batch"] for row in summary["one_device"]["rows"]] == [8, 16, 32]
     assert ["two_devices_at_most" in row for row in summary["one_device"]["rows"]] == [False, True, True]
-    assert "Every batch size on one virtual device" in case.path("r/report.md").read_text()
+    assert "The fastest configuration of each batch on one virtual device" in case.path("r/report.md").read_text()
     case.run("report", "r", "--html", "page.html")
-    assert "Every batch size on one virtual device" in case.path("page.html").read_text()
+    assert "The fastest configuration of each batch on one virtual device" in case.path("page.html").read_text()
 
 
 def check_variants_can_be_left_out_and_resumed(case):

@@ -92,6 +92,13 @@ std::string axis_text(const AxisValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
+std::string axis_name(std::string_view axis) {
+  if (axis.starts_with("num_")) axis.remove_prefix(4);
+  std::string name(axis);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
 std::string escape_markdown(std::string_view text) {
   static constexpr std::string_view kSpecial = "\\`*_{}[]<>#|~";
   std::string escaped;
@@ -129,7 +136,8 @@ std::string escape_xml(std::string_view text) {
 
 std::string configuration_text(const CellKey& key) {
   std::string words = fmt::format("{}, {}", key.strategy, key.launch);
-  if (key.plan.accumulate > 1) words += fmt::format(", {} micro-batches", key.plan.accumulate);
+  if (key.plan.accumulate > 1 && key.strategy.find(fmt::format(",m{}", key.plan.accumulate)) == std::string::npos)
+    words += fmt::format(", {} micro-batches", key.plan.accumulate);
   if (key.devices > 1 && !key.plan.overlap) words += ", no overlap";
   return words;
 }

@@ -44,11 +44,13 @@ std::string axes_text(const Axes& axes) {
   if (axes.contains("model")) {
     for (const char* name : kNamed)
       if (const auto found = axes.find(name); found != axes.end())
-        parts.push_back(fmt::format("{}={}", name, axis_text(found->second)));
+        parts.push_back(fmt::format("{} {}", axis_name(name), axis_text(found->second)));
   } else {
-    for (const auto& [name, value] : axes) parts.push_back(fmt::format("{}={}", name, axis_text(value)));
+    for (const auto& [name, value] : axes)
+      if (const std::string text = axis_text(value); !text.empty())
+        parts.push_back(fmt::format("{} {}", axis_name(name), text));
   }
-  return fmt::format("{}", fmt::join(parts, " "));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 template <typename Get>

@@ -8,6 +8,7 @@
 
 #include "amdahl/error.h"
 #include "chart/document.h"
+#include "report/common/words.h"
 #include "stats/compare.h"
 #include "stats/percentile.h"
 
@@ -96,9 +97,11 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
   sort_entries(entries, varying);
   const CellComparison& any = *entries.front().cell;
   ComparisonTable table;
-  table.title = fmt::format("{} in {}", any.series, any.unit);
-  for (const std::string& name : fixed) table.title += fmt::format(", {} {}", printable(name, 40), axis_of(any, name));
-  table.head = varying;
+  table.title = fmt::format("{} in {}", axis_name(any.series), any.unit);
+  for (const std::string& name : fixed)
+    if (const std::string value = axis_of(any, name); !value.empty())
+      table.title += fmt::format(", {} {}", printable(axis_name(name), 40), value);
+  for (const std::string& name : varying) table.head.push_back(printable(axis_name(name), 40));
   if (several) table.head.emplace_back("run");
   const std::string candidate = several ? "run" : "B";
   for (const std::string& name : {std::string("A"), candidate, candidate + " over A [95 % CI]", std::string("n"),

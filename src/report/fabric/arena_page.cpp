@@ -9,6 +9,7 @@
 #include "base/record_values.h"
 #include "chart/document.h"
 #include "chart/heat_map.h"
+#include "chart/line_chart.h"
 #include "report/common/words.h"
 #include "report/fabric/arena.h"
 #include "report/fabric/arena_matches.h"
@@ -171,6 +172,24 @@ std::vector<std::string> facts_of(const std::vector<Record>& records, const std:
   return facts;
 }
 
+/// The records of the default and of the transports that are the fastest at some size, most often first: as many as one
+/// chart tells apart.
+std::vector<Record> leading_records(const std::vector<Record>& records, const std::vector<ArenaMatch>& matches) {
+  std::vector<std::string> leaders;
+  for (const char* kind : kKinds) {
+    const std::vector<std::pair<std::string, int>> wins = arena_wins(matches, kind);
+    if (wins.empty()) continue;
+    leaders.emplace_back(default_transport(kind));
+    for (const auto& [name, count] : wins)
+      if (name != leaders.front() && leaders.size() < kMostSeriesOfAPicture) leaders.push_back(name);
+  }
+  std::vector<Record> found;
+  for (const std::string& leader : leaders)
+    std::copy_if(records.begin(), records.end(), std::back_inserter(found),
+                 [&](const Record& record) { return axis<std::string>(record, "transport", "") == leader; });
+  return found;
+}
+
 std::string format_row(const Record& record) {
   return record.kind == "transport" ? axis<std::string>(record, "transport", "?") : collective_record_text(record);
 }
@@ -191,9 +210,10 @@ Page arena_page(const std::vector<Record>& records) {
     best.tables.push_back(ladder_table(ladder));
   }
   add_section(page, std::move(best));
-  PageSection curves{"curves", "Against size", {}, {}, {}};
-  add_chart(curves, collective_chart(records, CollectiveQuantity::bus_bandwidth));
-  add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
+  PageSection curves{"curves", "The default and the fastest transports against size", {}, {}, {}};
+  const std::vector<Record> leaders = leading_records(records, matches);
+  add_chart(curves, collective_chart(leaders, CollectiveQuantity::bus_bandwidth));
+  add_chart(curves, collective_chart(leaders, CollectiveQuantity::call_time));
   add_section(page, std::move(curves));
   page.provenance = page_provenance(records);
   add_status_notes(page, records, format_row);

@@ -223,7 +223,6 @@ std::vector<PageTable> measurement_tables(const std::vector<Record>& records) {
                                   optional_value(record->value("busbw")), optional_value(record->value("wrong")),
                                   std::string(origin_text(record->origin))});
     }
-    fold_constant_columns(table, {"placement", "samples", "wrong", "origin"});
     if (!table.table.rows.empty()) tables.push_back(std::move(table));
   }
   return tables;

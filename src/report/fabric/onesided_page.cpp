@@ -83,7 +83,6 @@ PageTable measurement_table(const std::vector<Record>& records) {
                                 rate.empty() ? TableValue() : TableValue(percentile(rate, 50)),
                                 static_cast<int64_t>(record.value("wrong").value_or(0))});
   }
-  fold_constant_columns(table, {"ranks", "shape", "wrong"});
   return table;
 }
 
@@ -108,7 +107,6 @@ PageTable pattern_table(const std::vector<Record>& records) {
                                 percentile(us, 95), first / median,
                                 loss.empty() ? TableValue() : TableValue(loss.back())});
   }
-  fold_constant_columns(table, {"ranks", "loss"});
   return table;
 }
 

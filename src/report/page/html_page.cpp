@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "amdahl/error.h"
 #include "chart/document.h"
+#include "report/common/aligned_table.h"
 #include "report/common/words.h"
 #include "report/page/table_text.h"
 
@@ -100,39 +102,63 @@ std::string header(const Page& page) {
   return text + "</div></header>\n";
 }
 
-std::string table_head(const DataTable& table, const std::vector<bool>& numbers) {
-  std::string text = "<thead><tr>";
-  for (size_t i = 0; i < table.columns.size(); ++i)
-    text += fmt::format("<th scope=\"col\"{}>{}</th>", numbers[i] ? " class=\"num\"" : "",
-                        escape_xml(table.columns[i].title));
-  return text + "</tr></thead>\n";
-}
-
 // Plot width in pixels of a card next to another one, in a window of 1,400 pixels: wider charts get their own row.
-constexpr int kHalfPlot = 480;
+constexpr int kHalfPlot = 600;
 
-constexpr size_t kLongCell = 48;  // characters; longer text may take several lines
+constexpr size_t kLongCell = 30;   // characters; longer text may take several lines
+constexpr size_t kShownRows = 40;  // a table of more rows is scrolled within the page
 
+// The interval of a number is paler than the number.
 std::string cell(const std::string& words, bool number) {
+  const size_t interval = number && words.ends_with(']') ? words.find(" [") : std::string::npos;
+  if (interval != std::string::npos)
+    return fmt::format("<td class=\"num\">{} <i>{}</i></td>", escape_xml(words.substr(0, interval)),
+                       escape_xml(words.substr(interval + 1)));
   const char* kind = number ? " class=\"num\"" : words.size() > kLongCell ? " class=\"long\"" : "";
   return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
 }
 
+/// Whether a table needs small letters to be whole in a window of 1,400 pixels.
+bool is_dense(const TextTable& table) {
+  constexpr size_t kLetter = 8, kGap = 29, kRoom = 1150;  // pixels
+  size_t width = 0;
+  for (size_t i = 0; i < table.head.size(); ++i) {
+    size_t letters = 0;
+    for (const std::string& word : wrapped_lines(table.head[i], 1)) letters = std::max(letters, word.size());
+    for (const auto& row : table.rows) letters = std::max(letters, std::min(row[i].size(), kLongCell));
+    width += letters * kLetter + kGap;
+  }
+  return width > kRoom;
+}
+
 // `label` names the scrollable region for keyboard and screen reader users.
-/// `caption` is HTML.
-std::string html_table(const DataTable& table, const std::string& caption, const std::string& label, bool rows) {
-  const std::vector<bool> numbers = number_columns(table);
-  std::string text = fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n",
-                                 escape_xml(label));
-  if (!caption.empty()) text += fmt::format("<caption>{}</caption>\n", caption);
-  text += table_head(table, numbers) + "<tbody>\n";
-  if (rows)
-    for (const std::vector<TableValue>& row : table.rows) {
-      text += "<tr>";
-      for (size_t i = 0; i < row.size() && i < numbers.size(); ++i) text += cell(table_text(row[i]), numbers[i]);
-      text += "</tr>\n";
-    }
-  return text + "</tbody></table></div>\n";
+std::string html_table(const TextTable& table, const std::string& label, bool with_rows) {
+  std::string text =
+      fmt::format("<div class=\"scroll{}{}\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+                  table.rows.size() > kShownRows ? " tall" : "", is_dense(table) ? " dense" : "", escape_xml(label));
+  for (size_t i = 0; i < table.head.size(); ++i)
+    text +=
+        fmt::format("<th scope=\"col\"{}>{}</th>", table.numbers[i] ? " class=\"num\"" : "", escape_xml(table.head[i]));
+  text += "</tr></thead>\n<tbody>\n";
+  for (size_t r = 0; with_rows && r < table.rows.size(); ++r) {
+    text += "<tr>";
+    for (size_t i = 0; i < table.head.size(); ++i) text += cell(table.rows[r][i], table.numbers[i]);
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n<p class=\"cue\">Scroll sideways for more.</p>\n";
+}
+
+std::string page_table(const PageTable& table, const std::string& title) {
+  TextTable text = text_table(table.table);
+  std::string common = take_common(text);
+  if (!common.empty()) common = "All rows: " + common;
+  if (text.rows.size() > kShownRows)
+    common +=
+        fmt::format("{}{} rows", common.empty() ? "" : "; ", with_thousands(static_cast<int64_t>(text.rows.size())));
+  if (common.empty() && table.caption.empty()) return html_table(text, title, true);
+  return fmt::format("<p class=\"caption\">{}{}</p>\n{}", escape_xml(table.caption),
+                     common.empty() ? "" : fmt::format("<small>{}</small>", escape_xml(common)),
+                     html_table(text, table.caption.empty() ? title : table.caption, true));
 }
 
 std::string button(const Chart& chart, std::string_view file, std::string_view words) {
@@ -149,15 +175,17 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
       "</div>\n",
       chart.id, origin, escape_xml(chart.title), chart.wide || chart.least_width > kHalfPlot ? " wide" : "");
   if (!assets.bundle.text.empty())
-    text += fmt::format("<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n",
-                        escape_xml(chart.title), escape_xml(chart.summary), chart.id);
+    text += fmt::format(
+        "<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n<p class=\"cue\">Scroll "
+        "sideways for more.</p>\n",
+        escape_xml(chart.title), escape_xml(chart.summary), chart.id);
   text += fmt::format("<figcaption>{}</figcaption>\n<div class=\"tools\">", escape_xml(chart.summary));
   if (!assets.bundle.text.empty()) text += button(chart, "svg", "SVG") + button(chart, "png", "PNG");
   text += button(chart, "csv", "CSV") + "</div>\n";
   text += fmt::format(
       "<details data-table=\"{}\"{}><summary>Data: {} row{}</summary>\n{}</details>\n</figure>\n", chart.id,
       written ? "" : " data-late", with_thousands(static_cast<int64_t>(chart.table.rows.size())),
-      chart.table.rows.size() == 1 ? "" : "s", html_table(chart.table, "", "Data of: " + chart.title, written));
+      chart.table.rows.size() == 1 ? "" : "s", html_table(text_table(chart.table), "Data of: " + chart.title, written));
   return text;
 }
 
@@ -167,11 +195,6 @@ std::string picture_figure(const Picture& picture) {
       "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<img alt=\"{1}. {2}\" "
       "src=\"data:image/svg+xml;base64,{3}\">\n<figcaption>{2}</figcaption>\n</figure>\n",
       picture.id, escape_xml(picture.title), escape_xml(picture.summary), base64_of(picture.svg));
-}
-
-std::string caption_of(const PageTable& table) {
-  if (table.common.empty()) return escape_xml(table.caption);
-  return fmt::format("{}<small>All rows: {}</small>", escape_xml(table.caption), escape_xml(table.common));
 }
 
 std::string section(const PageSection& part, const HtmlAssets& assets) {
@@ -187,13 +210,12 @@ std::string section(const PageSection& part, const HtmlAssets& assets) {
     text += "</div>\n";
   }
   for (const PageTable& table : part.tables)
-    if (table.in_pages)
-      text += html_table(table.table, caption_of(table), table.caption.empty() ? part.title : table.caption, true);
+    if (table.in_pages) text += page_table(table, part.title);
   return text + "</section>\n";
 }
 
 std::string navigation(const Page& page) {
-  std::string text = "<nav aria-label=\"Sections\"><ol>\n";
+  std::string text = "<nav aria-label=\"Sections\"><ol class=\"wrap\">\n";
   for (const PageSection& part : page.sections)
     text += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", part.begins_part ? " class=\"part\"" : "", part.anchor,
                         escape_xml(part.title));
@@ -238,7 +260,7 @@ std::string data_and_scripts(const Page& page, const HtmlAssets& assets) {
 
 std::string html_page(const Page& page, const HtmlAssets& assets) {
   std::string text = head(page, assets) + header(page);
-  text += fmt::format("<div class=\"wrap columns\">\n{}<main id=\"content\" tabindex=\"-1\">\n", navigation(page));
+  text += navigation(page) + "<main id=\"content\" class=\"wrap\" tabindex=\"-1\">\n";
   if (assets.bundle.text.empty())
     text += fmt::format("<p class=\"warn\">Charts are not drawn: {}. Their data is in the tables.</p>\n",
                         escape_xml(std::string(assets.bundle_missing)));
@@ -249,7 +271,7 @@ std::string html_page(const Page& page, const HtmlAssets& assets) {
   for (const PageSection& part : page.sections) text += section(part, assets);
   text += closing_sections(page);
   text +=
-      "</main></div>\n<footer class=\"wrap\"><p>Written by <code>amdahl report</code> from the run's records alone; "
+      "</main>\n<footer class=\"wrap\"><p>Written by <code>amdahl report</code> from the run's records alone; "
       "they are inside this file (element <code>amdahl-records</code>). n counts independent runs; intervals are "
       "95 %.</p></footer>\n";
   return text + data_and_scripts(page, assets) + "</body>\n</html>\n";

@@ -10,8 +10,7 @@
 namespace amdahl {
 namespace {
 
-std::string markdown_table(const DataTable& table) {
-  const TextTable cells = text_table(table);
+std::string markdown_table(const TextTable& cells) {
   std::string text = "|", rule = "|";
   for (size_t i = 0; i < cells.head.size(); ++i) {
     text += fmt::format(" {} |", escape_markdown(cells.head[i]));
@@ -35,7 +34,7 @@ std::string chart_text(const Chart& chart, const std::map<std::string, std::stri
   if (chart.origin != Origin::measured) text += fmt::format("**{}, not measured**\n\n", origin_text(chart.origin));
   if (picture != pictures.end()) text += fmt::format("![{}]({})\n\n", escape_markdown(chart.summary), picture->second);
   text += fmt::format("{}\n\n", escape_markdown(chart.summary));
-  const std::string table = markdown_table(chart.table);
+  const std::string table = markdown_table(text_table(chart.table));
   if (picture == pictures.end()) return text + table;
   return text + fmt::format("<details><summary>Data: {} row{}</summary>\n\n{}</details>\n\n",
                             with_thousands(static_cast<int64_t>(chart.table.rows.size())),
@@ -58,8 +57,10 @@ std::string section_text(const PageSection& section, const std::map<std::string,
   for (const PageTable& table : section.tables) {
     if (!table.in_pages) continue;
     if (!table.caption.empty()) text += fmt::format("**{}**\n\n", escape_markdown(table.caption));
-    if (!table.common.empty()) text += fmt::format("All rows: {}\n\n", escape_markdown(table.common));
-    text += markdown_table(table.table);
+    TextTable cells = text_table(table.table);
+    if (const std::string common = take_common(cells); !common.empty())
+      text += fmt::format("All rows: {}\n\n", escape_markdown(common));
+    text += markdown_table(cells);
   }
   return text;
 }

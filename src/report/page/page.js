@@ -49,6 +49,40 @@
     }
   }
 
+  // Names of bars and rows take at most a share of the width: longer ones are set in lines, and bars get their height.
+  function fitNames(spec, rows, width) {
+    const kShare = 0.38, kLine = 14;  // pixels of a line
+    const room = Math.max(100, Math.floor(kShare * width));
+    const linesOf = (words) => {
+      const lines = [];
+      for (const word of String(words).match(/[^ ,]+,? */g) ?? [""]) {  // lines end at spaces and commas
+        const longer = (lines[lines.length - 1] ?? "") + word;
+        if (lines.length > 0 && widthOf([longer.trimEnd()]) <= room) lines[lines.length - 1] = longer;
+        else lines.push(word);
+      }
+      return lines.map((line) => line.trimEnd());
+    };
+    let most = 1;
+    eachEncoding(spec, (channel, encoding) => {
+      if (channel !== "y" || encoding.axis === null || !["nominal", "ordinal"].includes(encoding.type)) return;
+      const words = [...new Set(rows.map((row) => row[encoding.field]))];
+      const lines = Object.fromEntries(words.map((word) => [word, linesOf(word)]));
+      const height = Math.max(1, ...Object.values(lines).map((list) => list.length));
+      if (height === 1) return;
+      most = Math.max(most, height);
+      encoding.axis = { ...encoding.axis, labelLimit: 0, labelExpr: `${JSON.stringify(lines)}[datum.value]` };
+    });
+    if (most === 1) return;
+    for (const part of [spec, ...panelsOf(spec)]) {
+      const bands = new Set();
+      eachEncoding(part, (channel, encoding) => {
+        if (channel === "y") for (const row of rows) bands.add(row[encoding.field]);
+      });
+      if (typeof part.height === "number") part.height = Math.max(part.height, bands.size * (most * kLine + 4));
+      else if (part.height?.step) part.height.step = Math.max(part.height.step, most * kLine + 4);
+    }
+  }
+
   const panelsOf = (spec) => spec.concat ?? (spec.spec ? [spec.spec] : []);
 
   // `beside` is what the labels of panels take: known once they were drawn.
@@ -57,6 +91,7 @@
     spec.data = { name: "table" };
     spec.datasets = { table: rows };
     const kRightEdge = 12;  // half of the last label of an axis
+    fitNames(spec, rows, width);
     spec.padding = { left: 2, top: 5, right: kRightEdge, bottom: 5 };
     if (typeof spec.width === "number") {
       spec.width = width;
@@ -64,7 +99,6 @@
       fitLegends(spec, rows, "width");
       return spec;
     }
-    const kNarrow = 560;  // below it panels stand one above the other
     if (spec.columns > 1 && width < kNarrow) spec.columns = 1;
     const inRow = Math.min(spec.columns ?? 1, spec.concat?.length ?? spec.columns ?? 1);
     const panelWidth = Math.max(120, Math.floor((width - beside) / inRow));
@@ -74,8 +108,16 @@
     return spec;
   }
 
-  const embed = (plot, chart, spec) => window.vegaEmbed(plot, spec, {
-    mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: page.config[scheme],
+  // Titles of narrow axes end where the axis ends and reach below the names of its rows.
+  const kNarrow = 560;
+  const configOf = (width) => {
+    const config = page.config[scheme];
+    if (width >= kNarrow) return config;
+    return { ...config, text: { ...config.text, fontSize: 9.5 },
+             axisX: { ...config.axisX, titleAnchor: "end", titleLimit: width } };
+  };
+  const embed = (plot, chart, spec, width) => window.vegaEmbed(plot, spec, {
+    mode: "vega-lite", actions: false, ast: true, defaultStyle: false, config: configOf(width),
     renderer: chart.rows.length > kManyRows ? "canvas" : "svg", tooltip: { disableDefaultStyle: true },
   });
   const drawnWidth = (plot) => plot.querySelector("svg, canvas").getBoundingClientRect().width;
@@ -87,14 +129,32 @@
     let beside = 130;
     for (let attempt = 0; attempt < 3; ++attempt) {
       chart.view?.finalize();
-      const result = await embed(plot, chart, specOf(chart, width, beside));
+      const result = await embed(plot, chart, specOf(chart, width, beside), width);
       chart.view = result.view;
-      await chart.view.resize().runAsync();  // its height, with the rows that legends have at this width
+      // Its height, with the rows that legends have at this width, which the first pass may still change.
+      for (let pass = 0; pass < 2; ++pass) await chart.view.resize().runAsync();
       const beyond = drawnWidth(plot) - width;
       if (panelsOf(chart.spec).length === 0 || Math.abs(beyond) <= 4) break;
       beside += Math.ceil(beyond);
     }
     plot.dataset.state = "drawn";
+    markCut(plot);
+  }
+
+  // On which sides a box has more than it shows: the style fades them.
+  function markCut(box) {
+    const beyond = box.scrollWidth - box.clientWidth, sides = [];
+    if (box.scrollLeft > 2) sides.push("left");
+    if (box.scrollLeft < beyond - 2) sides.push("right");
+    if (sides.length > 0) box.dataset.more = sides.join(" ");
+    else delete box.dataset.more;
+  }
+  const scrolled = [...document.querySelectorAll(".scroll, .plot, nav ol")];
+  const watch = new ResizeObserver((entries) => entries.forEach((entry) => markCut(entry.target)));
+  for (const box of scrolled) {
+    markCut(box);
+    watch.observe(box);
+    box.addEventListener("scroll", () => markCut(box), { passive: true });
   }
 
   function drawn(plot, again = false) {

@@ -184,33 +184,6 @@ void remove_columns(PageTable& table, const std::vector<std::string>& columns) {
   }
 }
 
-void remove_missing_columns(PageTable& table) {
-  std::vector<std::string> missing;
-  for (size_t i = 0; i < table.table.columns.size(); ++i)
-    if (std::all_of(table.table.rows.begin(), table.table.rows.end(),
-                    [&](const std::vector<TableValue>& row) { return std::holds_alternative<std::monostate>(row[i]); }))
-      missing.push_back(table.table.columns[i].name);
-  remove_columns(table, missing);
-}
-
-void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns) {
-  const DataTable& data = table.table;
-  if (data.rows.size() < 2) return;
-  std::vector<std::string> constant;
-  for (const std::string& name : columns)
-    for (size_t i = 0; i < data.columns.size(); ++i) {
-      const TableValue& first = data.rows.front()[i];
-      if (data.columns[i].name != name ||
-          !std::all_of(data.rows.begin(), data.rows.end(), [&](const auto& row) { return row[i] == first; }))
-        continue;
-      constant.push_back(name);
-      if (const std::string words = table_text(first); !words.empty() && words != table_text({}))
-        table.common +=
-            fmt::format("{}{}: {}", table.common.empty() ? "" : "; ", data.columns[i].title, table_text(first));
-    }
-  remove_columns(table, constant);
-}
-
 void add_status_notes(Page& page, const std::vector<Record>& records, std::string (*name)(const Record&)) {
   struct Reason {
     bool failed;

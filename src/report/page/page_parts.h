@@ -50,12 +50,6 @@ void add_section(Page& page, PageSection section);
 PageTable table_of_texts(std::string caption, const std::vector<std::string>& head,
                          const std::vector<std::vector<std::string>>& rows);
 
-/// For a table of several rows, moves the named columns whose rows are all equal to PageTable::common; a column without
-/// any value is removed.
-void fold_constant_columns(PageTable& table, const std::vector<std::string>& columns);
-
-/// Removes columns of which no row has a value.
-void remove_missing_columns(PageTable& table);
 /// Removes the named columns.
 void remove_columns(PageTable& table, const std::vector<std::string>& columns);
 

@@ -69,12 +69,23 @@ TextTable text_table(const DataTable& table) {
   return text;
 }
 
-std::vector<bool> number_columns(const DataTable& table) {
-  std::vector<bool> numbers(table.columns.size(), !table.rows.empty());
-  for (const std::vector<TableValue>& row : table.rows)
-    for (size_t i = 0; i < row.size() && i < numbers.size(); ++i)
-      if (std::holds_alternative<std::string>(row[i])) numbers[i] = false;
-  return numbers;
+std::string take_common(TextTable& table) {
+  std::string common;
+  for (size_t i = 0; !table.rows.empty() && i < table.head.size() && table.head.size() > 1;) {
+    const std::string value = table.rows.front()[i];
+    const bool missing = value.empty() || value == "-" || value == kMissing;
+    if ((table.rows.size() == 1 && !missing) ||
+        !std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row[i] == value; })) {
+      ++i;
+      continue;
+    }
+    if (!missing) common += fmt::format("{}{}: {}", common.empty() ? "" : "; ", table.head[i], value);
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    table.head.erase(table.head.begin() + at);
+    table.numbers.erase(table.numbers.begin() + at);
+    for (auto& row : table.rows) row.erase(row.begin() + at);
+  }
+  return common;
 }
 
 }  // namespace amdahl

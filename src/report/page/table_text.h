@@ -18,7 +18,9 @@ struct TextTable {
   std::vector<bool> numbers;                   // per column: every cell begins as a number or is missing
 };
 TextTable text_table(const DataTable& table);
-/// Per column, whether all present values are numbers; these columns are right-aligned.
-std::vector<bool> number_columns(const DataTable& table);
+
+/// Removes the columns whose cells are all equal and returns them as "Devices: 2; Launch: graph". Columns without any
+/// value are removed in silence. Of one row only those.
+std::string take_common(TextTable& table);
 
 }  // namespace amdahl

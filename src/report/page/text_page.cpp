@@ -44,27 +44,6 @@ bool fits(std::string_view text, const TextStyle& style) {
   return true;
 }
 
-/// Removes the columns whose cells are all equal; returns them as "Devices: 2; Launch: graph". Columns without any
-/// value are removed in silence. Of one row only those.
-std::string take_common(TextTable& table) {
-  std::string common;
-  for (size_t i = 0; !table.rows.empty() && i < table.head.size() && table.head.size() > 1;) {
-    const std::string value = table.rows.front()[i];
-    const bool missing = value.empty() || value == "-" || value == table_text({});
-    if ((table.rows.size() == 1 && !missing) ||
-        !std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) { return row[i] == value; })) {
-      ++i;
-      continue;
-    }
-    if (!missing) common += fmt::format("{}{}: {}", common.empty() ? "" : "; ", table.head[i], value);
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    table.head.erase(table.head.begin() + at);
-    table.numbers.erase(table.numbers.begin() + at);
-    for (auto& row : table.rows) row.erase(row.begin() + at);
-  }
-  return common;
-}
-
 /// Replaces cells longer than `longest` by their beginning, up to a bracket or colon, and a number; the first column
 /// stays, it names the row.
 void move_to_footnotes(TextTable& table, size_t longest, std::vector<std::string>& footnotes) {
@@ -119,8 +98,7 @@ std::string table_block(const PageTable& page_table, const TextStyle& style) {
   for (std::string& cell : table.head) cell = shown(cell, style);
   for (auto& row : table.rows)
     for (std::string& cell : row) cell = shown(cell, style);
-  std::string common = page_table.common;
-  if (const std::string more = take_common(table); !more.empty()) common += (common.empty() ? "" : "; ") + more;
+  const std::string common = take_common(table);
   std::string text = common.empty() ? "" : lines_of("common: " + common, style, 2);
   if (table.rows.empty()) return text + "no rows\n";
   std::vector<std::string> footnotes;

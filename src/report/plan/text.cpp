@@ -7,91 +7,11 @@
 #include "amdahl/error.h"
 #include "base/number_text.h"
 #include "report/common/aligned_table.h"
+#include "report/plan/page.h"
 #include "stats/summary.h"
 
 namespace amdahl {
 namespace {
-
-std::string time_text(double us) {
-  return us >= 1e6   ? fmt::format("{:.3g} s", us / 1e6)
-         : us >= 1e3 ? fmt::format("{:.4g} ms", us / 1e3)
-                     : fmt::format("{:.4g} us", us);
-}
-
-std::string interval_text(const Interval& interval) {
-  return fmt::format("{} to {}", time_text(interval.low), time_text(interval.high));
-}
-
-std::string percent(double part, double whole) { return fmt::format("{:.1f}", 100 * part / whole); }
-
-/// Heading of intervals.
-std::string interval_head(const Calibration& calibration) {
-  return calibration.is_assumed() ? "range (assumed)" : "95 % interval";
-}
-
-std::string ranking_text(const PlanOutcome& outcome) {
-  const bool priced = std::any_of(outcome.ranking.begin(), outcome.ranking.end(),
-                                  [](const RankedPlan& plan) { return plan.hourly_price > 0; });
-  std::vector<std::vector<std::string>> rows{{"plan", "devices", "step", interval_head(outcome.calibration), "memory",
-                                              "compute %", "tp %", "pp %", "dp %", "bubble %", "optimizer %",
-                                              "host %"}};
-  if (priced) rows[0].push_back(fmt::format("{} per 1M rows", outcome.currency));
-  for (const RankedPlan& plan : outcome.ranking) {
-    const PlanAccount& a = plan.step.account;
-    const double step = plan.step.step_us;
-    rows.push_back({plan.text, std::to_string(plan.step.plan.num_devices()), time_text(step),
-                    interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())),
-                    percent(a.compute_us, step), percent(a.exposed_tp_us, step), percent(a.exposed_pp_us, step),
-                    percent(a.exposed_dp_us, step), percent(a.bubble_us, step), percent(a.optimizer_us, step),
-                    percent(a.gaps_us, step)});
-    if (priced) rows.back().push_back(fmt::format("{:.4g}", plan.price_per_million_rows));
-  }
-  return aligned_table(rows);
-}
-
-std::string devices_text(const PlanOutcome& outcome) {
-  std::vector<std::vector<std::string>> rows{
-      {"devices", "best plan", "step", "speedup", interval_head(outcome.calibration), "verdict"}};
-  const bool priced = std::any_of(outcome.by_devices.begin(), outcome.by_devices.end(),
-                                  [](const DevicesAnswer& answer) { return answer.price_ratio > 0; });
-  if (priced) rows[0].emplace_back("price of a row");
-  for (const DevicesAnswer& answer : outcome.by_devices) {
-    rows.push_back(
-        {std::to_string(answer.devices), answer.best, time_text(answer.step_us), fmt::format("{:.2f}x", answer.speedup),
-         fmt::format("{:.2f} to {:.2f}", answer.speedup_interval.low, answer.speedup_interval.high), answer.verdict});
-    if (priced) rows.back().push_back(fmt::format("{:.2f}x", answer.price_ratio));
-  }
-  return aligned_table(rows);
-}
-
-std::string terms_text(const PlanOutcome& outcome) {
-  const RankedPlan& plan = outcome.explained;
-  std::string text =
-      fmt::format("{}: {} [{}], {} of memory\n", plan.text, time_text(plan.step.step_us),
-                  interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())));
-  for (const ExplainedTerm& term : outcome.terms) {
-    text += fmt::format("\n{}: {} ({} %)\n  = {}\n", term.name, time_text(term.us), percent(term.us, plan.step.step_us),
-                        term.formula);
-    if (!term.inputs.empty()) text += fmt::format("  with {}\n", term.inputs);
-    if (!term.source.empty()) text += fmt::format("  from {}\n", term.source);
-  }
-  return text;
-}
-
-std::string calibration_text(const Calibration& calibration) {
-  int counts[3] = {};
-  for (const CalibrationConstant& constant : calibration.constants) ++counts[static_cast<int>(constant.origin)];
-  return fmt::format("{}, {}{}: {} constants measured, {} fitted, {} assumed", printable(calibration.device_name),
-                     calibration.math, calibration.host.empty() ? "" : ", " + printable(calibration.host), counts[0],
-                     counts[1], counts[2]);
-}
-
-/// The first line of a prediction without any measurement.
-std::string unmeasured_line(const Calibration& calibration) {
-  return calibration.is_unmeasured() ? fmt::format("Nothing was measured: the {} constants of {} are assumed.\n",
-                                                   calibration.constants.size(), printable(calibration.device_name))
-                                     : std::string();
-}
 
 std::string error_text(const ErrorSummary& errors) {
   return fmt::format("{}: {:.1f} % mean, {:.1f} % at most over {} steps\n", errors.name, 100 * errors.mean,
@@ -219,24 +139,6 @@ std::string verification_records_text(const std::vector<Record>& records) {
   return aligned_table(rows) + fmt::format("\n{} plans: median error {:.1f} %, {:.0f} % inside the 95 % interval\n",
                                            errors.size(), 100 * median_of(errors),
                                            100.0 * inside / static_cast<double>(errors.size()));
-}
-
-std::string plan_outcome_text(const PlanOutcome& outcome) {
-  std::string text = unmeasured_line(outcome.calibration) +
-                     fmt::format("{}, {} parameters, global batch {}, up to {} devices\n",
-                                 printable(outcome.model.name), with_thousands(outcome.model.num_parameters()),
-                                 with_thousands(outcome.global_batch), outcome.most_devices) +
-                     calibration_text(outcome.calibration) + "\n\n";
-  if (!outcome.terms.empty()) text += terms_text(outcome) + "\n";
-  if (!outcome.ranking.empty()) {
-    text += fmt::format("{} plans predicted in {:.2f} s, {} of them too large\n", with_thousands(outcome.num_plans),
-                        outcome.seconds, with_thousands(outcome.num_too_large));
-    text += ranking_text(outcome) + "\nbest: " + outcome.ranking.front().text + "\n";
-    if (!outcome.why.empty()) text += outcome.why + "\n";
-    text += "\n" + devices_text(outcome);
-  }
-  for (const std::string& note : outcome.notes) text += note + "\n";
-  return text;
 }
 
 }  // namespace amdahl

@@ -7,7 +7,6 @@
 
 namespace amdahl {
 
-std::string plan_outcome_text(const PlanOutcome& outcome);
 std::string calibration_outcome_text(const CalibrationOutcome& outcome);
 std::string thresholds_text(const ThresholdsOutcome& outcome);
 /// A table of the pairs that `plan --verify` stored.

@@ -105,12 +105,25 @@ std::string bound_sentence(const StudySummary& summary, const OneDeviceSummary& 
                      list_text(bounds.cannot_pay), at_most);
 }
 
-PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& one) {
+// The cell with the shortest step of the same work and batch, in any launch and math mode.
+const StudyCell& fastest_of(const StudySummary& summary, const CellKey& key) {
+  const StudyCell* best = &cell_of(summary, key);
+  for (const StudyCell& cell : summary.cells) {
+    CellKey same = cell.key;
+    same.launch = key.launch, same.math = key.math;
+    if (same == key && cell.step_time_us.n > 0 &&
+        cell.step_time_us.estimate().value < best->step_time_us.estimate().value) best = &cell;
+  }
+  return *best;
+}
+
+PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& one, bool fastest) {
   PageTable table;
-  table.caption = fmt::format(
-      "Every batch size on one {}: measured in the configuration of its row; the last four columns are modelled and of "
-      "the fastest configuration",
-      short_name(summary));
+  table.caption =
+      fastest
+          ? fmt::format("The fastest configuration of each batch on one {}, and the speedup that two can reach at most",
+                        short_name(summary))
+          : "Every batch in the configuration that was asked for";
   table.table.columns = {{"model", "Model"},
                          {"global_batch", "Global batch"},
                          {"configuration", "Configuration"},
@@ -121,25 +134,37 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
                          {"num_runs", "n (runs)"},
                          {"utilisation_percent", "Utilisation (%)"},
                          {"memory", "Memory peak"},
-                         {"launch_percent", "Launching (% of the step)"},
-                         {"bound", "Speedup of two, at most (modelled)"},
-                         {"bound_low", "from"},
-                         {"bound_high", "to"},
-                         {"bound_configuration", "Configuration of the bound, B / B/2"}};
+                         {"launch_percent", "Launching (% of the step)"}};
+  if (fastest)
+    for (const TableColumn& column : {TableColumn{"bound", "Speedup of two, at most (modelled)"},
+                                      {"bound_low", "from"},
+                                      {"bound_high", "to"},
+                                      {"bound_configuration", "Configuration of the bound, B / B/2"}})
+      table.table.columns.push_back(column);
   for (const OneDeviceRow& row : one.rows) {
-    const StudyCell& cell = cell_of(summary, row.cell);
+    const StudyCell& cell = fastest ? fastest_of(summary, row.cell) : cell_of(summary, row.cell);
     const Estimate step_us = cell.step_time_us.estimate();
-    const auto& bound = row.two_devices;
-    table.table.rows.push_back(
-        {row.cell.model, row.cell.global_batch, method_text(row.cell), cell.throughput().value, step_us.value,
-         end_of(step_us.ci, true), end_of(step_us.ci, false), cell.step_time_us.n,
-         optional_value(cell.utilisation_percent),
-         cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
-         optional_value(row.launch_share, 100), bound ? TableValue(bound->ratio) : TableValue(),
-         end_of(bound ? bound->ci : std::nullopt, true), end_of(bound ? bound->ci : std::nullopt, false),
-         bound ? TableValue(bound_method(*bound)) : TableValue()});
+    std::vector<TableValue> values{
+        cell.key.model,
+        cell.key.global_batch,
+        method_text(cell.key),
+        cell.throughput().value,
+        step_us.value,
+        end_of(step_us.ci, true),
+        end_of(step_us.ci, false),
+        cell.step_time_us.n,
+        optional_value(cell.utilisation_percent),
+        cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
+        optional_value(launch_share(cell), 100)};
+    if (fastest) {
+      const auto& bound = row.two_devices;
+      const std::optional<Interval> ci = bound ? bound->ci : std::nullopt;
+      values.push_back(bound ? TableValue(bound->ratio) : TableValue());
+      values.push_back(end_of(ci, true)), values.push_back(end_of(ci, false));
+      values.push_back(bound ? TableValue(bound_method(*bound)) : TableValue());
+    }
+    table.table.rows.push_back(std::move(values));
   }
-  fold_constant_columns(table, {"model", "configuration", "num_runs", "utilisation_percent", "launch_percent"});
   return table;
 }
 
@@ -164,7 +189,6 @@ PageTable alternatives_page_table(const StudySummary& summary, const OneDeviceSu
     table.table.rows.push_back({a.to.model, a.to.global_batch, method_text(a.from), method_text(a.to),
                                 cell_of(summary, a.to).throughput().value, a.test.ratio, end_of(a.test.ci, true),
                                 end_of(a.test.ci, false), a.test.n_first, verdict_text(a.test)});
-  fold_constant_columns(table, {"model", "num_runs"});
   return table;
 }
 
@@ -228,8 +252,10 @@ PageSection one_device_section(const StudySummary& summary) {
   section.anchor = "one-device";
   section.title = fmt::format("One {}", device_text(summary.device_kind).one);
   section.paragraphs = one_device_sentences(summary);
-  section.tables.push_back(batch_page_table(summary, one));
-  if (!one.alternatives.empty()) section.tables.push_back(alternatives_page_table(summary, one));
+  section.tables.push_back(batch_page_table(summary, one, true));
+  if (one.alternatives.empty()) return section;
+  section.tables.push_back(batch_page_table(summary, one, false));
+  section.tables.push_back(alternatives_page_table(summary, one));
   return section;
 }
 

@@ -73,7 +73,6 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
                            c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
     table.table.rows.push_back(std::move(row));
   }
-  fold_constant_columns(table, {"devices", "configuration", "single", "num_runs", "num_runs_single"});
   if (group.scaling != "weak") remove_columns(table, {"device_batch"});
   return table;
 }
@@ -120,8 +119,6 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
                            optional_value(cell.utilisation_percent)});
     table.table.rows.push_back(std::move(row));
   }
-  remove_missing_columns(table);
-  fold_constant_columns(table, {"devices", "configuration", "num_runs", "num_outliers", "memory", "utilisation"});
   table.in_text = std::none_of(summary.comparisons.begin(), summary.comparisons.end(),
                                [&](const StudyComparison& c) { return group_of(c.multi) == group; }) &&
                   !summary.one_device;
@@ -143,7 +140,6 @@ PageTable spread_table(const StudySummary& summary, const StudyGroup& group) {
                                 step.mean, step.num_outliers, step.mean_without_outliers,
                                 end_of(step.ci_without_outliers, true), end_of(step.ci_without_outliers, false)});
   }
-  fold_constant_columns(table, {"devices", "configuration", "num_outliers"});
   return table;
 }
 
@@ -153,73 +149,87 @@ TableValue communication_ratio(const StepAccount& account, double communication_
   return whole > 0 && account.trusted() ? TableValue(format_percent(communication_us / whole)) : TableValue();
 }
 
-// The data of the account chart, with the measured step.
-PageTable account_table(const std::vector<const StudyCell*>& cells) {
+// A table of accounts; the columns of a cell follow those that name it.
+PageTable account_table(std::string caption, const std::vector<const StudyCell*>& cells,
+                        const std::vector<TableColumn>& columns,
+                        std::vector<TableValue> (*values)(const StepAccount& account)) {
   PageTable table;
-  table.caption =
-      "Step account: means over runs in us; ratio is accounted / measured step. Compute, exposed communication, "
-      "waiting, "
-      "launch gaps, input and optimizer add up to the accounted step; noise is that of the accounted step in one run; "
-      "unexplained is the measured step less the parts; the communication ratios are communication / (compute + "
-      "communication)";
+  table.caption = std::move(caption);
   table.in_text = false;
-  table.table.columns = {{"global_batch", "Global batch"},
-                         {"devices", "Devices"},
-                         {"configuration", "Configuration"},
-                         {"measured_us", "Measured step"},
-                         {"step_us", "Accounted step"},
-                         {"ratio", "Ratio"},
-                         {"noise_us", "Noise"},
-                         {"forward_us", "Forward"},
-                         {"backward_us", "Backward"},
-                         {"compute_us", "Compute"},
-                         {"exposed_us", "Exposed communication"},
-                         {"waiting_us", "Waiting"},
-                         {"launch_us", "Launch gaps"},
-                         {"floor_us", "Launch floor"},
-                         {"kernels", "Kernels"},
-                         {"input_us", "Input"},
-                         {"optimizer_us", "Optimizer"},
-                         {"unexplained_us", "Unexplained"},
-                         {"unexplained_percent", "Unexplained (%)"},
-                         {"total_us", "Total communication"},
-                         {"exposed_ratio", "Communication ratio, exposed"},
-                         {"total_ratio", "Communication ratio, total"},
-                         {"sent", "Sent per step"},
-                         {"num_runs", "n (runs)"}};
+  table.table.columns = {{"global_batch", "Global batch"}, {"devices", "Devices"}, {"configuration", "Configuration"}};
+  table.table.columns.insert(table.table.columns.end(), columns.begin(), columns.end());
+  table.table.columns.push_back({"num_runs", "n (runs)"});
   for (const StudyCell* cell : cells) {
-    const StepAccount& a = *cell->account;
-    const auto where = [](bool known, double value) { return known ? TableValue(value) : TableValue(); };
-    const bool explained = std::abs(a.unaccounted_us()) < 1e-6 * a.step_us;  // but for rounding
-    table.table.rows.push_back({cell->key.global_batch,
-                                cell->key.devices,
-                                configuration_text(cell->key),
-                                where(a.measured_us > 0, a.measured_us),
-                                a.step_us,
-                                account_ratio_text(a),
-                                where(a.by_differences, a.noise_us),
-                                a.forward_us,
-                                a.backward_us,
-                                a.compute_us,
-                                a.exposed_communication_us,
-                                a.waiting_us,
-                                a.launch_gaps_us,
-                                where(a.launch_kernels > 0, a.launch_floor_us),
-                                where(a.launch_kernels > 0, a.launch_kernels),
-                                a.input_us,
-                                a.optimizer_us,
-                                explained ? 0 : a.unaccounted_us(),
-                                where(a.trusted(), explained ? 0 : 100 * a.unaccounted_us() / a.measured_us),
-                                a.total_communication_us,
-                                communication_ratio(a, a.exposed_communication_us),
-                                communication_ratio(a, a.total_communication_us),
-                                format_bytes(a.comm_bytes),
-                                a.n});
+    std::vector<TableValue> row{cell->key.global_batch, cell->key.devices, configuration_text(cell->key)};
+    for (TableValue& value : values(*cell->account)) row.push_back(std::move(value));
+    row.emplace_back(cell->account->n);
+    table.table.rows.push_back(std::move(row));
   }
-  fold_constant_columns(table, {"devices", "configuration", "noise_us", "exposed_us", "waiting_us", "launch_us",
-                                "floor_us", "kernels", "input_us", "unexplained_us", "unexplained_percent", "num_runs",
-                                "total_us", "exposed_ratio", "total_ratio", "sent"});
   return table;
+}
+
+TableValue value_if(bool known, TableValue value) { return known ? std::move(value) : TableValue(); }
+
+// The data of the account chart, with the measured step.
+PageTable parts_table(const std::vector<const StudyCell*>& cells) {
+  return account_table(
+      "Step account: means over runs in us; ratio is accounted / measured step. Compute, exposed communication, "
+      "waiting, launch gaps, input and optimizer add up to the accounted step; unexplained is the measured step less "
+      "the parts",
+      cells,
+      {{"measured_us", "Measured step"},
+       {"step_us", "Accounted step"},
+       {"ratio", "Ratio"},
+       {"forward_us", "Forward"},
+       {"backward_us", "Backward"},
+       {"compute_us", "Compute"},
+       {"exposed_us", "Exposed communication"},
+       {"waiting_us", "Waiting"},
+       {"launch_us", "Launch gaps"},
+       {"input_us", "Input"},
+       {"optimizer_us", "Optimizer"},
+       {"unexplained_us", "Unexplained"},
+       {"unexplained_percent", "Unexplained (%)"}},
+      [](const StepAccount& a) -> std::vector<TableValue> {
+        const bool explained = std::abs(a.unaccounted_us()) < 1e-6 * a.step_us;  // but for rounding
+        const double unexplained = explained ? 0 : a.unaccounted_us();
+        return {value_if(a.measured_us > 0, a.measured_us),
+                a.step_us,
+                account_ratio_text(a),
+                a.forward_us,
+                a.backward_us,
+                a.compute_us,
+                a.exposed_communication_us,
+                a.waiting_us,
+                a.launch_gaps_us,
+                a.input_us,
+                a.optimizer_us,
+                unexplained,
+                value_if(a.trusted(), 100 * unexplained / a.measured_us)};
+      });
+}
+
+PageTable beside_table(const std::vector<const StudyCell*>& cells) {
+  return account_table(
+      "Beside the account: noise is that of the accounted step in one run, in us; the communication ratios are "
+      "communication / (compute + communication)",
+      cells,
+      {{"noise_us", "Noise"},
+       {"floor_us", "Launch floor (us)"},
+       {"kernels", "Kernels"},
+       {"total_us", "Total communication (us)"},
+       {"exposed_ratio", "Communication ratio, exposed"},
+       {"total_ratio", "Communication ratio, total"},
+       {"sent", "Sent per step"}},
+      [](const StepAccount& a) -> std::vector<TableValue> {
+        return {value_if(a.by_differences, a.noise_us),
+                value_if(a.launch_kernels > 0, a.launch_floor_us),
+                value_if(a.launch_kernels > 0, a.launch_kernels),
+                a.total_communication_us,
+                communication_ratio(a, a.exposed_communication_us),
+                communication_ratio(a, a.total_communication_us),
+                format_bytes(a.comm_bytes)};
+      });
 }
 
 void add_account(const StudySummary& summary, const StudyGroup& group, PageSection& section) {
@@ -228,7 +238,8 @@ void add_account(const StudySummary& summary, const StudyGroup& group, PageSecti
     if (group_of(cell.key) == group && cell.account) cells.push_back(&cell);
   if (cells.empty()) return;
   section.details = account_remarks(cells);
-  section.tables.push_back(account_table(cells));
+  section.tables.push_back(parts_table(cells));
+  section.tables.push_back(beside_table(cells));
 }
 
 /// The averages in a table, or why there are none.
@@ -266,6 +277,7 @@ PageSection group_section(const StudySummary& summary, const StudyGroup& group,
   section.in_text = !summary.one_device;
   section.paragraphs.push_back(group_text(group) + ".");
   for (std::string& line : break_even_lines(summary, group)) section.paragraphs.push_back(std::move(line));
+  for (Chart& chart : plan_charts(summary, group)) section.charts.push_back(std::move(chart));
   add_chart(section, speedup_chart(summary, group));
   add_chart(section, efficiency_chart(summary, group));
   add_chart(section, throughput_chart(summary, group));
@@ -343,13 +355,13 @@ Page study_page(const StudySummary& summary, const std::vector<Record>& records)
   page.warnings = summary.warnings;
   page.verdict = study_verdict(summary);
   page.facts = study_facts(summary);
+  if (summary.one_device) add_section(page, one_device_section(summary));
   add_section(page, findings_section(summary));
   PageSection map{"map", "Where several devices are faster", {}, crossover_maps(summary), {}};
   map.in_text = false;
   if (!map.charts.empty())
     map.paragraphs = {"Each field is one model at one batch, against the fastest configuration on one device."};
   add_section(page, std::move(map));
-  if (summary.one_device) add_section(page, one_device_section(summary));
   const std::vector<CellSamples> samples = samples_of(summary, records);
   for (const StudyGroup& group : groups_of(summary)) add_section(page, group_section(summary, group, samples));
   if (PageSection methods = methods_section(summary); !methods.tables.empty()) add_section(page, std::move(methods));

@@ -156,8 +156,6 @@ PageTable epochs_table(const std::vector<Record>& records) {
            optional_value(record.value("validation_loss")), optional_value(record.value("validation_mae")),
            optional_value(record.value("validation_accuracy")), optional_value(record.value("throughput")),
            optional_value(record.value("seconds")), std::string(origin_text(record.origin))});
-  remove_missing_columns(table);
-  fold_constant_columns(table, {"origin"});
   return table;
 }
 

@@ -31,7 +31,8 @@ struct SensorCompareOptions {
 /// Error{store_corrupt} for a record that lacks an axis or a series.
 SensorComparison compare_sensors(const SensorSides& sides, const SensorCompareOptions& options = {});
 
-/// One section per workload: its recommendation, the fastest and the cheapest, and the table of results.
-Page sensor_compare_page(const SensorComparison& comparison);
+/// One section per workload: its recommendation, the fastest and the cheapest, charts and the table of results. `json`:
+/// the comparison, kept in the page.
+Page sensor_compare_page(const SensorComparison& comparison, const std::string& json = "");
 
 }  // namespace amdahl

@@ -11,6 +11,7 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/compare.h"
 #include "sensor/report/results.h"
+#include "sensor/report/gain_charts.h"
 
 namespace amdahl {
 namespace {
@@ -168,7 +169,7 @@ std::vector<std::string> preface(const SensorComparison& comparison) {
 
 }  // namespace
 
-Page sensor_compare_page(const SensorComparison& comparison) {
+Page sensor_compare_page(const SensorComparison& comparison, const std::string& json) {
   Page page;
   page.title = "Preprocessing on one device and on several";
   if (on_virtual_devices(comparison)) page.qualifier = "measured on CPU virtual devices, not GPUs";
@@ -177,14 +178,17 @@ Page sensor_compare_page(const SensorComparison& comparison) {
   for (const WorkloadComparison& workload : comparison.workloads) {
     const CostColumns columns = cost_columns(workload);
     std::vector<std::vector<std::string>> rows;
-    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns));
-    page.sections.push_back({fmt::format("workload-{}", page.sections.size() + 1),
+    std::vector<std::string> names;
+    for (const SensorRow& row : workload.rows) rows.push_back(cells_of(row, columns)), names.push_back(label(row));
+    const size_t number = page.sections.size() + 1;
+    page.sections.push_back({fmt::format("workload-{}", number),
                              format_workload(workload.axes),
                              conclusions(workload, currency),
-                             {},
+                             workload_charts(workload, number, names),
                              {table_of_texts("", header(workload, currency, columns), rows)}});
   }
   page.notes = comparison.notes;
+  page.embedded_json = json;
   return page;
 }
 

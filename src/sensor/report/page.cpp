@@ -15,6 +15,7 @@
 #include "sensor/report/gain.h"
 #include "stats/estimate.h"
 #include "stats/summary.h"
+#include "sensor/report/gain_charts.h"
 
 namespace amdahl {
 namespace {
@@ -219,7 +220,9 @@ Page sensor_page(const std::vector<Record>& records) {
   PageSection sizes = charts_section("sizes", "Against the size of the work", sensor_size_charts(records));
   sizes.paragraphs = crossover_lines(records);
   add_section(page, std::move(sizes));
-  add_section(page, charts_section("devices", "Against devices", sensor_device_charts(records)));
+  std::vector<Chart> devices = sensor_device_charts(records);
+  for (Chart& chart : sensor_gain_charts(records)) devices.push_back(std::move(chart));
+  add_section(page, charts_section("devices", "Against devices", std::move(devices)));
   add_section(page, divided_work_section(records));
   add_section(page, cells_section(records));
   page.provenance = page_provenance(records);

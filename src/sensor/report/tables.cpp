@@ -148,8 +148,6 @@ std::vector<PageTable> sensor_tables(const std::vector<Record>& records) {
         .table.rows.push_back(same_work_row(records, record));
   }
   for (PageTable& table : tables) {
-    remove_missing_columns(table);
-    fold_constant_columns(table, {"voxels", "devices", "merge", "bandwidth_gbps", "samples", "origin"});
   }
   return tables;
 }
@@ -199,8 +197,6 @@ PageSection divided_work_section(const std::vector<Record>& records) {
           "fastest device alone");
   explain("pipeline", "time a batch by the host's clock; hidden: less than in sequence");
   for (PageTable& table : section.tables) {
-    remove_missing_columns(table);
-    fold_constant_columns(table, {"samples"});
   }
   return section;
 }

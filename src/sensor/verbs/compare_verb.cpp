@@ -5,6 +5,9 @@
 #include "amdahl/error.h"
 #include "amdahl/report.h"
 #include "sensor/report/compare.h"
+#include "amdahl/amdahl.h"
+#include "files/whole_file.h"
+#include "report/page/html_page.h"
 #include "spec/measurements.h"
 #include "spec/toml_files.h"
 
@@ -39,6 +42,8 @@ SensorCompareOutcome run_sensor_compare(const SensorCompareConfig& config) {
   SensorCompareOutcome outcome;
   outcome.comparison = compare_sensors(sides, options);
   outcome.comparison.notes.insert(outcome.comparison.notes.begin(), notes.begin(), notes.end());
+  if (!config.html.empty())
+    save_text(config.html, html_page(sensor_compare_page(outcome.comparison, to_json(outcome)), html_assets()));
   return outcome;
 }
 

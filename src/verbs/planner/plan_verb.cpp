@@ -11,6 +11,9 @@
 #include "planner/rank.h"
 #include "planner/validate.h"
 #include "planner/what_if.h"
+#include "report/page/html_page.h"
+#include "report/page/text_page.h"
+#include "report/plan/page.h"
 #include "report/plan/text.h"
 #include "setup/training_setup.h"
 #include "spec/json.h"
@@ -139,6 +142,7 @@ PlanOutcome run_plan(const PlanConfig& config) {
   request.top = config.top;
   rank_plans(outcome.model, outcome.calibration, request, outcome);
   if (!config.prices.empty()) add_prices(config.prices, outcome);
+  if (!config.html.empty()) save_text(config.html, html_page(plan_page(outcome, to_json(outcome)), html_assets()));
   return outcome;
 }
 
@@ -159,7 +163,7 @@ ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
 
 std::string to_text(const ThresholdsOutcome& outcome) { return thresholds_text(outcome); }
 std::string to_json(const ThresholdsOutcome& outcome) { return thresholds_to_json(outcome); }
-std::string to_text(const PlanOutcome& outcome) { return plan_outcome_text(outcome); }
+std::string to_text(const PlanOutcome& outcome, int width) { return text_page(plan_page(outcome, ""), {width}); }
 std::string to_text(const CalibrationOutcome& outcome) { return calibration_outcome_text(outcome); }
 std::string to_text(const VerifyOutcome& outcome) { return verification_text(outcome); }
 std::string to_json(const CalibrationOutcome& outcome) { return calibration_outcome_to_json(outcome); }

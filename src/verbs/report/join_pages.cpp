@@ -69,6 +69,20 @@ std::string title_of(const std::vector<Page>& pages) {
   return places.empty() ? all : fmt::format("{} on {}", all, fmt::join(places, " and "));
 }
 
+// The conclusion on a machine whose health was examined: its faults, then the first sentence of its only study.
+std::string verdict_of(const std::vector<Page>& pages) {
+  constexpr std::string_view kHealth = "health check", kStudy = "study";
+  const auto find = [&](std::string_view kind) {
+    const auto of_kind = [&](const Page& page) { return page.subject.one == kind; };
+    const bool one = std::count_if(pages.begin(), pages.end(), of_kind) == 1;
+    return one ? std::find_if(pages.begin(), pages.end(), of_kind)->verdict : std::string();
+  };
+  const std::string health = find(kHealth), study = find(kStudy);
+  const std::string first =
+      study.substr(0, study.find(". ") == std::string::npos ? study.size() : study.find(". ") + 1);
+  return health.empty() || study.empty() ? health : fmt::format("{} {}", health, first);
+}
+
 // Pages with the same title are numbered.
 std::string part_title(const std::vector<Page>& pages, size_t index) {
   int64_t same = 0, before = 0;
@@ -87,6 +101,7 @@ Page join_pages(std::vector<Page> pages) {
   }
   Page whole;
   whole.title = title_of(pages);
+  whole.verdict = verdict_of(pages);
   std::vector<std::string> titles;  // before the pages are moved from
   for (size_t i = 0; i < pages.size(); ++i) titles.push_back(part_title(pages, i));
   // A qualifier that holds for all pages is only in the main heading.

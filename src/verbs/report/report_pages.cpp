@@ -7,9 +7,9 @@ namespace amdahl {
 
 const std::vector<PageKind>& page_kinds() {
   static const std::vector<PageKind> kinds{
-      {"study", study_pages},   {"links", links_pages},       {"collectives", collectives_pages},
-      {"arena", arena_pages},   {"onesided", onesided_pages}, {"doctor", doctor_pages},
-      {"sensor", sensor_pages}, {"train", training_pages},
+      {"doctor", doctor_pages},           {"study", study_pages},    {"links", links_pages},
+      {"collectives", collectives_pages}, {"arena", arena_pages},    {"onesided", onesided_pages},
+      {"sensor", sensor_pages},           {"train", training_pages},
   };
   return kinds;
 }

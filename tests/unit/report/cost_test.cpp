@@ -329,7 +329,8 @@ TEST(Cost, LimitedDevicesAreNamedAndNeverPriced) {
   const std::string json = cost_to_json(report, cost_verdict(report));
   EXPECT_NE(json.find(test::kLimitedH100), std::string::npos);
   EXPECT_EQ(json.find("8.0"), std::string::npos) << "the price of two whole GPUs";
-  EXPECT_EQ(cost_page(report, json).qualifier, "some numbers are emulated");
+  EXPECT_EQ(cost_page(report, json).qualifier,
+            "prices in USD are examples, those of p.toml: edit them to what you pay; some numbers are emulated");
   bool noted = false;
   for (const std::string& note : report.notes) noted = noted || note.find("has no price") != std::string::npos;
   EXPECT_TRUE(noted);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "report/page/table_text.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
 #include "report_records.h"
@@ -122,8 +123,10 @@ TEST(OneDevice, TextSaysWhatABuyerAsks) {
 TEST(OneDevice, ABoundSaysWhichConfigurationsItIsOf) {
   const StudySummary summary = summarise_study(one_gpu());
   const PageTable page = one_device_section(summary).tables.front();
-  EXPECT_NE(page.caption.find("of the fastest configuration"), std::string::npos) << page.caption;
-  EXPECT_NE(page.common.find("Configuration: eager, fp32"), std::string::npos) << "what the rows' own figures are of";
+  EXPECT_NE(page.caption.find("The fastest configuration of each batch"), std::string::npos) << page.caption;
+  EXPECT_EQ(std::get<std::string>(page.table.rows.front()[2]), "graph, fp32");
+  TextTable asked = text_table(one_device_section(summary).tables[1].table);
+  EXPECT_NE(take_common(asked).find("Configuration: eager, fp32"), std::string::npos);
   EXPECT_EQ(page.table.columns.back().title, "Configuration of the bound, B / B/2");
   EXPECT_EQ(std::get<std::string>(page.table.rows.back().back()), "graph, tf32 / graph, fp32");
   EXPECT_NE(one_device_headline(summary).find("of graph, tf32 / graph, fp32"), std::string::npos);
@@ -162,7 +165,7 @@ TEST(OneDevice, IsInMarkdownPageAndJson) {
   const std::vector<Record> records = one_gpu();
   const StudySummary summary = summarise_study(records);
   const std::string markdown = test::study_markdown(summary);
-  EXPECT_NE(markdown.find("Every batch size on one GPU"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("The fastest configuration of each batch on one GPU"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("cannot pay at this batch, whatever the link"), std::string::npos);
   const Page page = study_page(summary, records);
   EXPECT_EQ(page.verdict, summary.conclusion);
@@ -170,7 +173,7 @@ TEST(OneDevice, IsInMarkdownPageAndJson) {
   const auto section = std::find_if(page.sections.begin(), page.sections.end(),
                                     [](const PageSection& each) { return each.anchor == "one-device"; });
   ASSERT_NE(section, page.sections.end());
-  EXPECT_EQ(section->tables.size(), 2u);
+  EXPECT_EQ(section->tables.size(), 3u);
   EXPECT_EQ(page.title.find("several"), std::string::npos) << page.title;
   const StudySummary again = summary_from_json(summary_to_json(summary), "test");
   ASSERT_TRUE(again.one_device);

@@ -9,7 +9,8 @@
 #include "planner/advise.h"
 #include "planner/predict.h"
 #include "planner/what_if.h"
-#include "report/plan/text.h"
+#include "report/page/text_page.h"
+#include "report/plan/page.h"
 #include "spec/calibration_json.h"
 
 namespace amdahl {
@@ -67,7 +68,7 @@ TEST(PlannerRank, TheBestIsTheFastestThatFits) {
   ASSERT_EQ(outcome.by_devices.size(), 8u);
   EXPECT_EQ(outcome.by_devices[0].devices, 1);
   EXPECT_EQ(outcome.by_devices[7].verdict, "would pay");
-  EXPECT_NE(plan_outcome_text(outcome).find("best: dp8"), std::string::npos);
+  EXPECT_NE(text_page(plan_page(outcome, "")).find("best: dp8"), std::string::npos);
 }
 
 TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {

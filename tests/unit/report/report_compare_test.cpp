@@ -116,7 +116,7 @@ TEST(ReportCompare, ListsWhatOnlyOneSideHas) {
   const RunComparison c = compare_runs(a, b);
   EXPECT_EQ(c.cells.size(), 1u);
   ASSERT_EQ(c.only_a.size(), 1u);
-  EXPECT_NE(c.only_a[0].find("global_batch=128"), std::string::npos);
+  EXPECT_NE(c.only_a[0].find("global batch 128"), std::string::npos);
   ASSERT_EQ(c.only_b.size(), 1u);
   EXPECT_EQ(c.notes.size(), 1u);
 }

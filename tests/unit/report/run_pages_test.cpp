@@ -13,6 +13,7 @@
 #include "page_checks.h"
 #include "report/fabric/pages.h"
 #include "report/page/page_parts.h"
+#include "report/page/table_text.h"
 #include "report/page/text_page.h"
 #include "report/study/page.h"
 #include "sensor/report/charts.h"
@@ -364,16 +365,12 @@ TEST(FabricCharts, HeatMapsAskForTheWidthOfTheirWords) {
 }
 
 TEST(PageParts, WhatAllRowsShareIsSaidOnce) {
-  PageTable table;
-  table.table.columns = {{"op", "Operation"}, {"n", "n"}, {"way", "Way"}, {"rate", "Rate"}};
-  table.table.rows = {{std::string("fuse"), int64_t{5}, std::string(), 1.0},
-                      {std::string("fuse"), int64_t{7}, std::string(), 1.0}};
-  fold_constant_columns(table, {"op", "n", "way", "missing"});
-  EXPECT_EQ(table.common, "Operation: fuse");
-  ASSERT_EQ(table.table.columns.size(), 2u);
-  EXPECT_EQ(table.table.columns[0].name, "n");
-  EXPECT_EQ(table.table.columns[1].name, "rate") << "a result stays, whatever it is";
-  for (const auto& row : table.table.rows) EXPECT_EQ(row.size(), 2u);
+  TextTable table = text_table(
+      {{{"op", "Operation"}, {"n", "n"}, {"way", "Way"}, {"rate", "Rate"}},
+       {{std::string("fuse"), int64_t{5}, std::string(), 1.0}, {std::string("fuse"), int64_t{7}, std::string(), 2.0}}});
+  EXPECT_EQ(take_common(table), "Operation: fuse");
+  EXPECT_EQ(table.head, (std::vector<std::string>{"n", "Rate"}));
+  for (const auto& row : table.rows) EXPECT_EQ(row.size(), 2u);
 }
 
 TEST(FabricCharts, OriginsHaveALegendOnceOneIsNotMeasured) {
