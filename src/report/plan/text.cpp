@@ -24,7 +24,7 @@ std::string interval_text(const Interval& interval) {
 
 std::string percent(double part, double whole) { return fmt::format("{:.1f}", 100 * part / whole); }
 
-std::string ranking_text(const PlanOutcome& outcome) {
+std::string ranking_text(const PlanOutcome& outcome, size_t width) {
   const bool priced = std::any_of(outcome.ranking.begin(), outcome.ranking.end(),
                                   [](const RankedPlan& plan) { return plan.hourly_price > 0; });
   std::vector<std::vector<std::string>> rows{{"plan", "devices", "step", "95 % interval", "memory", "compute %", "tp %",
@@ -40,10 +40,10 @@ std::string ranking_text(const PlanOutcome& outcome) {
                     percent(a.gaps_us, step)});
     if (priced) rows.back().push_back(fmt::format("{:.4g}", plan.price_per_million_rows));
   }
-  return aligned_table(rows);
+  return aligned_table(rows, {}, width);
 }
 
-std::string devices_text(const PlanOutcome& outcome) {
+std::string devices_text(const PlanOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{{"devices", "best plan", "step", "speedup", "95 % interval", "verdict"}};
   const bool priced = std::any_of(outcome.by_devices.begin(), outcome.by_devices.end(),
                                   [](const DevicesAnswer& answer) { return answer.price_ratio > 0; });
@@ -54,7 +54,7 @@ std::string devices_text(const PlanOutcome& outcome) {
          fmt::format("{:.2f} to {:.2f}", answer.speedup_interval.low, answer.speedup_interval.high), answer.verdict});
     if (priced) rows.back().push_back(fmt::format("{:.2f}x", answer.price_ratio));
   }
-  return aligned_table(rows);
+  return aligned_table(rows, {}, width);
 }
 
 std::string terms_text(const PlanOutcome& outcome) {
@@ -90,25 +90,25 @@ std::string sign_percent(double predicted, double measured) {
 
 }  // namespace
 
-std::string calibration_outcome_text(const CalibrationOutcome& outcome) {
+std::string calibration_outcome_text(const CalibrationOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{{"model", "batch", "plan", "measured", "predicted without it", "error"}};
   for (const ProbedStep& step : outcome.steps)
     rows.push_back({step.model, with_thousands(step.global_batch), step.plan, time_text(step.measured_us),
                     time_text(step.predicted_us), sign_percent(step.predicted_us, step.measured_us)});
   std::string text = calibration_text(outcome.calibration) +
-                     fmt::format(", {:.0f} s\n\n", outcome.calibration.seconds) + aligned_table(rows) + "\n";
+                     fmt::format(", {:.0f} s\n\n", outcome.calibration.seconds) + aligned_table(rows, {}, width) + "\n";
   text += error_text(outcome.in_sample) + error_text(outcome.left_out_model);
   text += fmt::format("{:.0f} % of the steps lie in the 95 % interval of a fit without their model\n\n",
                       100 * outcome.coverage);
   std::vector<std::vector<std::string>> constants{{"constant", "value", "unit", "origin"}};
   for (const CalibrationConstant& c : outcome.calibration.constants)
     constants.push_back({c.name, format_number(c.value), c.unit, std::string(to_string(c.origin))});
-  text += aligned_table(constants);
+  text += aligned_table(constants, {}, width);
   if (!outcome.machine_file.empty()) text += fmt::format("machine file: {}\n", outcome.machine_file);
   return text;
 }
 
-std::string thresholds_text(const ThresholdsOutcome& outcome) {
+std::string thresholds_text(const ThresholdsOutcome& outcome, size_t width) {
   const auto size = [](int64_t parameters) {
     return parameters > 0 ? with_thousands(parameters) : std::string("none");
   };
@@ -119,24 +119,24 @@ std::string thresholds_text(const ThresholdsOutcome& outcome) {
                     size(one.certain_parameters)});
   return fmt::format("from which size on several devices pay (speedup of 1.10, dense layers, ddp; modelled)\n{}\n\n",
                      calibration_text(outcome.calibration)) +
-         aligned_table(rows) +
+         aligned_table(rows, {}, width) +
          "\nthe published study, for two RTX 4070 Ti SUPER without peer access, says in different places: never below "
          "500,000 or 1,000,000; from 10,000,000 at a batch of 64; break-even at 15,000,000 to 20,000,000\n";
 }
 
-std::string verification_text(const VerifyOutcome& outcome) {
+std::string verification_text(const VerifyOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{
       {"plan", "chosen", "predicted", "95 % interval", "measured", "error", "inside"}};
   for (const VerifiedPlan& plan : outcome.plans)
     rows.push_back({plan.plan.text, plan.random ? "random" : "best", time_text(plan.plan.step.step_us),
                     interval_text(plan.plan.step.interval), time_text(plan.measured_us),
                     sign_percent(plan.plan.step.step_us, plan.measured_us), plan.inside ? "yes" : "no"});
-  std::string text = aligned_table(rows);
+  std::string text = aligned_table(rows, {}, width);
   std::vector<std::vector<std::string>> parts{{"plan", "part", "predicted", "measured"}};
   for (const VerifiedPlan& plan : outcome.plans)
     for (const PlanPart& part : plan.parts)
       parts.push_back({plan.plan.text, part.name, time_text(part.predicted_us), time_text(part.measured_us)});
-  if (parts.size() > 1) text += "\n" + aligned_table(parts);
+  if (parts.size() > 1) text += "\n" + aligned_table(parts, {}, width);
   std::vector<std::vector<std::string>> terms{{"term, as part of the step", "mean error", "bias"}};
   for (const TermError& term : outcome.terms)
     terms.push_back({term.name, fmt::format("{:.1f} %", 100 * term.mean), fmt::format("{:+.1f} %", 100 * term.bias)});
@@ -202,7 +202,7 @@ std::string verification_records_text(const std::vector<Record>& records) {
                                            100.0 * inside / static_cast<double>(errors.size()));
 }
 
-std::string plan_outcome_text(const PlanOutcome& outcome) {
+std::string plan_outcome_text(const PlanOutcome& outcome, size_t width) {
   std::string text = fmt::format("{}, {} parameters, global batch {}, up to {} devices\n",
                                  printable(outcome.model.name), with_thousands(outcome.model.num_parameters()),
                                  with_thousands(outcome.global_batch), outcome.most_devices) +
@@ -211,9 +211,9 @@ std::string plan_outcome_text(const PlanOutcome& outcome) {
   if (!outcome.ranking.empty()) {
     text += fmt::format("{} plans predicted in {:.2f} s, {} of them too large\n", with_thousands(outcome.num_plans),
                         outcome.seconds, with_thousands(outcome.num_too_large));
-    text += ranking_text(outcome) + "\nbest: " + outcome.ranking.front().text + "\n";
+    text += ranking_text(outcome, width) + "\nbest: " + outcome.ranking.front().text + "\n";
     if (!outcome.why.empty()) text += outcome.why + "\n";
-    text += "\n" + devices_text(outcome);
+    text += "\n" + devices_text(outcome, width);
   }
   for (const std::string& note : outcome.notes) text += note + "\n";
   return text;
