@@ -71,7 +71,7 @@ struct StudyPlan {
   std::vector<DeviceSpec> devices;
   std::vector<PlannedCell> cells;
   std::string decision;         // of the selector in mode auto, with its reason: one line per batch size
-  double expected_seconds = 0;  // of all runs, predicted from a calibration of the machine; 0: there is none
+  double expected_seconds = 0;  // predicted from a calibration of the machine; 0: there is none
   std::vector<std::string> notes;
   bool is_root = true;  // whether this process reports to its Observer
 };
@@ -109,9 +109,7 @@ struct StudyConfig {
   std::vector<ParallelPlan> plans;
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
-  /// Runs of a cell: five for a first look. The published procedure has kPublishedRuns.
-  int runs = 5, warmup = 10, steps = 100;
-  static constexpr int kPublishedRuns = 50;
+  int runs = 5, warmup = 10, steps = 100;  // the published procedure has 50 runs
   double rel_ci = 0;  // a batch size ends early once every 95 % interval is this narrow, relative to its mean; 0: never
   /// Few steps besides the timed ones: no warm-up of a cell but that of each run, and one round of the step account
   /// in the first run.
@@ -236,9 +234,8 @@ AMDAHL_API std::string to_json(const OutlookOutcome& outcome);
 /// one GPU.
 AMDAHL_API OutlookOutcome run_outlook(const OutlookConfig& config);
 
-/// Expands names to runs: a folder that is not a run folder itself becomes the run folders and the runs in .jsonl and
-/// .jsonl.gz files below it, at any depth, sorted by name; every other name stays. Error{usage} for a folder without
-/// runs.
+/// Expands names to runs: a folder that is no run folder becomes the run folders and the runs in .jsonl and .jsonl.gz
+/// files below it, at any depth, sorted by name; every other name stays. Error{usage} for a folder without runs.
 AMDAHL_API std::vector<std::string> find_runs(const std::vector<std::string>& names);
 
 /// A run's report.
@@ -346,13 +343,6 @@ AMDAHL_API InfoOutcome run_info(const std::map<std::string, std::string>& enviro
 /// The devices of this machine and the links between them. Measures nothing. Error{usage} for `virtual_devices` out of
 /// range.
 AMDAHL_API TopoOutcome run_topo(const TopoConfig& config);
-/// Moves what `dir` holds aside, if that is a run or the parts of `run_all`, so that a verb may write a new run there;
-/// on rank 0 of a launched job, nothing on the others. Returns the folder aside; empty: nothing was moved.
-/// Error{usage} when the folder holds files but no run, or cannot be moved.
-AMDAHL_API std::string put_run_aside(const std::string& dir, const std::map<std::string, std::string>& environment);
-/// Removes the folder aside when `dir` holds a new run, otherwise moves it back.
-AMDAHL_API void settle_run_aside(const std::string& dir, const std::string& aside);
-
 /// Replaces a text file atomically: readers see the old or the new contents, never a part. Symbolic links are followed
 /// and stay. A character device, a pipe or /dev/stdout is written to directly. Error{usage} for a folder, a block
 /// device, a socket and a path that cannot be created; Error{disk_full}.

@@ -11,6 +11,8 @@
 namespace amdahl::cli {
 namespace {
 
+constexpr int kPublishedRuns = 50;
+
 struct StudyArgs {
   StudyConfig config;
   TrainingTexts texts;
@@ -62,7 +64,7 @@ int run_parsed_study(StudyArgs& args, const CLI::App& app, const std::string& co
   config.batch_sizes = parse_count_list(args.batch_sizes, "--batch-sizes");
   config.calibration = args.texts.machine;
   config.scaling = one_of<Scaling>("--scaling", args.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
-  if (args.full && app.count("--runs") == 0) config.runs = StudyConfig::kPublishedRuns;
+  if (args.full && app.count("--runs") == 0) config.runs = kPublishedRuns;
   if (app.count("--trace") > 0) config.trace = parse_trace(args.trace);
   if (args.dry_run && args.output.json)
     throw Error(Cause::usage, "--dry-run prints its plan as text, not as --json", "drop one of the two options");

@@ -104,7 +104,9 @@ bool begins_run(const std::filesystem::path& file) {
   if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz")) return false;
   try {
     const std::string text = read_text_file(file, Cause::store_corrupt, kMostRunBytes);
-    return std::string_view(text).substr(0, text.find('\n')).find(R"("type":"run")") != std::string_view::npos;
+    std::string line = text.substr(0, text.find('\n'));
+    std::erase(line, ' ');
+    return line.find(R"("type":"run")") != std::string::npos;
   } catch (const Error&) {
     return false;
   }

@@ -31,9 +31,9 @@ def check_more_devices_than_rows(case):
 
 def check_unknown_names(case):
     wrong = [
-        (("study", "--model", "mediun"), ["'mediun'", "medium?"]),
+        (("study", "--model", "mediun"), ["'mediun'", "--model medium, or"]),
         (("study", "--model", "missing.json"), ["missing.json"]),
-        (("study", "--plan", "zer1"), ["'zer1'", "zero1?"]),
+        (("study", "--plan", "zer1"), ["'zer1'", "--plan zero1, or"]),
         (("study", "--mode", "mult"), ["'mult'", "multi?"]),
         (("study", "--scaling", "wek"), ["'wek'", "weak?"]),
         (("study", "--optimizer", "adm"), ["'adm'", "adam?"]),
@@ -43,7 +43,7 @@ def check_unknown_names(case):
         (("study", "--batchsizes", "16"), ["'--batchsizes'", "--batch-sizes?"]),
         (("study", "--run=5"), ["'--run'", "--runs?"]),
         (("train", "--epoch", "3"), ["'--epoch'", "--epochs?"]),
-        (("train", "--plan", "zer1"), ["'zer1'", "zero1?"]),
+        (("train", "--plan", "zer1"), ["'zer1'", "--plan zero1, or"]),
         (("train", "--optimizer", "sgdd"), ["'sgdd'", "sgd?"]),
         (("studdy",), ["'studdy'", "study?"]),
         (("--vershon",), ["'--vershon'", "--version?"]),
@@ -62,7 +62,7 @@ def check_unknown_columns(case):
     case.refused(2, "usage", "train", "--data", DIGITS, says=["target", "digits.csv"])
     case.refused(2, "usage", "train", "--target", "label", says=["--data"])
     case.refused(2, "usage", "train", "--data", "none.csv", "--target", "y", says=["none.csv"])
-    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "label", "--data-options", "missing=dropp", says=["drop?"])
+    case.refused(2, "usage", "train", "--data", DIGITS, "--target", "label", "--data-options", "missing=dropp", says=["missing=drop"])
 
 
 def check_bad_csv(case):
