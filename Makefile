@@ -2,7 +2,7 @@
 # What `make demo` runs: train the study's medium model on handwritten digits with 1, 2, ... GPUs, or 1 and 2 virtual devices.
 # On one GPU: what it does at each batch, eager and as a graph, in fp32, tf32 and bf16, and what a second could add at most.
 DEMO_OUTPUT := results/local/demo
-DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --quick --model medium --data data/digits.csv --target label \
+DEMO_COMMAND = build/$(PRESET)/bin/amdahl study --model medium --data data/digits.csv --target label \
                --batch-sizes 16,64,256,1024 --output-dir $(DEMO_OUTPUT)
 DEMO_REPORT := $(DEMO_OUTPUT)/report.md
 

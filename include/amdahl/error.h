@@ -3,7 +3,7 @@
 //
 // Example:
 //   try {
-//     config.buffer_bytes = amdahl::parse_size_bytes("32M", "buffer");  // 33554432
+//     config.buffer_bytes = amdahl::parse_whole("32M", amdahl::Unit::bytes, "buffer");  // 33554432
 //     amdahl::run_links(config, observer);
 //   } catch (const amdahl::Error& error) {
 //     std::fprintf(stderr, "%s\n", error.line().c_str());
@@ -120,11 +120,22 @@ AMDAHL_API std::string named(std::string_view text);
 /// The user's name of one reference, whose values may contain any characters.
 AMDAHL_API std::string named_reference(const std::vector<FieldWord>& words);
 
-/// Parses "8", "32M" (2^25, binary as in nccl-tests) or "1GiB" to bytes. Error{usage} that names `what`.
-AMDAHL_API int64_t parse_size_bytes(std::string_view text, std::string_view what);
-/// Parses "6.9M", "250k" or "54403" to a count, with decimal multiples. Error{usage} that names `what`.
-AMDAHL_API int64_t parse_count(std::string_view text, std::string_view what);
-/// Parses "1,2,4", "1..8x2" (1,2,4,8) or "0..3" to integers of at least `minimum`. Error{usage} that names `what`.
+/// What a number means, and with it the suffixes that it may have:
+///   number    -1.5, without suffixes
+///   count     54403, 54,403, 250k or 6.9M; multiples are decimal
+///   bytes     8, 32M (2^25, binary as in nccl-tests) or 1GiB
+///   seconds   90, 500ms, 90s, 5m or 1h
+///   fraction  0.01 or 1%
+///   percent   3 or 3%
+///   rate      230 or 230GB/s; in GB/s
+enum class Unit { number, count, bytes, seconds, fraction, percent, rate };
+
+/// Parses a number of that unit, suffixes in any case. Error{usage} that names `what` and proposes a value near `text`.
+AMDAHL_API double parse_quantity(std::string_view text, Unit unit, std::string_view what);
+/// The same for whole numbers of at least 0. A suffix makes a whole number of a fraction: 0.3k is 300.
+AMDAHL_API int64_t parse_whole(std::string_view text, Unit unit, std::string_view what);
+/// Parses "1,2,4", "1..8x2" (1,2,4,8), "0..3" or "500k,1M" to integers of at least `minimum`. Error{usage} that names
+/// `what`.
 AMDAHL_API std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum = 1);
 /// 6885376 as "6,885,376".
 AMDAHL_API std::string with_thousands(int64_t value);

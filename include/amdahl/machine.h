@@ -257,4 +257,11 @@ AMDAHL_API std::map<std::string, std::string> nccl_settings(const std::string& p
 /// Async-signal-safe and thread-safe.
 AMDAHL_API void note_signal(int signal) noexcept;
 
+/// Moves what `dir` holds aside, if that is a run or the parts of `run_all`, so that a verb may write a new run there;
+/// on rank 0 of a launched job, nothing on the others. Returns the folder aside; empty: nothing was moved.
+/// Error{usage} when the folder holds files but no run, or cannot be moved.
+AMDAHL_API std::string put_run_aside(const std::string& dir, const std::map<std::string, std::string>& environment);
+/// Removes the folder aside when `dir` holds a new run, otherwise moves it back.
+AMDAHL_API void settle_run_aside(const std::string& dir, const std::string& aside);
+
 }  // namespace amdahl

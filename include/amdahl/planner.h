@@ -2,9 +2,9 @@
 // steps are predicted; rankings, and how well they agree with measured steps. Plain data.
 //
 // Example:
-//   amdahl::PlansConfig config;
-//   config.model = "gpt2", config.devices = 8;
-//   std::puts(amdahl::to_text(amdahl::run_plans(config)).c_str());
+//   amdahl::PlannerValidationConfig config;
+//   config.iterations = "tests/data/planner/measured_a100.csv";
+//   std::puts(to_text(amdahl::run_planner_validation(config, observer)).c_str());
 #pragma once
 
 #include <cstdint>
@@ -188,7 +188,7 @@ struct CalibrationOutcome {
 /// them, and stores these in the machine file. At most about one minute on CPU virtual devices and two on GPUs. Errors
 /// as run_study.
 AMDAHL_API CalibrationOutcome run_calibration(const CalibrationConfig& config, Observer& observer);
-AMDAHL_API std::string to_text(const CalibrationOutcome& outcome);
+AMDAHL_API std::string to_text(const CalibrationOutcome& outcome, int width = 0);
 /// JSON: the calibration as in docs/schema/machine.schema.json, and the steps.
 AMDAHL_API std::string to_json(const CalibrationOutcome& outcome);
 
@@ -280,7 +280,7 @@ struct ThresholdsOutcome {
 /// From which size on several devices pay, from the calibration of one. Error{usage} as run_plan.
 AMDAHL_API ThresholdsOutcome run_thresholds(const ThresholdsConfig& config);
 /// The table, beside the thresholds of the published study.
-AMDAHL_API std::string to_text(const ThresholdsOutcome& outcome);
+AMDAHL_API std::string to_text(const ThresholdsOutcome& outcome, int width = 0);
 /// {"version": 1, "thresholds": [...], "calibration": {...}}
 AMDAHL_API std::string to_json(const ThresholdsOutcome& outcome);
 
@@ -328,7 +328,7 @@ struct VerifyOutcome {
 /// Runs predicted plans on this machine and compares. Error{usage} when not even a step of one row each can be measured
 /// in the time; else errors as run_plan and run_study.
 AMDAHL_API VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observer);
-AMDAHL_API std::string to_text(const VerifyOutcome& outcome);
+AMDAHL_API std::string to_text(const VerifyOutcome& outcome, int width = 0);
 /// JSON, schema docs/schema/plan-verification.schema.json.
 AMDAHL_API std::string to_json(const VerifyOutcome& outcome);
 
@@ -341,7 +341,7 @@ struct PlannerValidationConfig {
 /// Fits the planner's constants to measured iterations of GPT models and predicts them, each layout and size left out
 /// in turn. Error{usage} for files that cannot be read and for `beside` of other iterations, Error{data_corrupt} that
 /// names line and column for others.
-AMDAHL_API PlanValidation run_planner_validation(const PlannerValidationConfig& config);
+AMDAHL_API PlanValidation run_planner_validation(const PlannerValidationConfig& config, Observer& observer);
 AMDAHL_API std::string to_text(const PlanValidation& validation);
 /// JSON, schema docs/schema/plan-validation.schema.json.
 AMDAHL_API std::string to_json(const PlanValidation& validation);

@@ -29,8 +29,8 @@
 
 namespace amdahl {
 
-/// Expands names to runs: a folder that is not a run folder itself becomes the run folders in it, sorted by name; every
-/// other name stays. Error{usage} for a folder without runs.
+/// Expands names to runs: a folder that is no run folder becomes the run folders and the runs in .jsonl and .jsonl.gz
+/// files below it, at any depth, sorted by name; every other name stays. Error{usage} for a folder without runs.
 AMDAHL_API std::vector<std::string> find_runs(const std::vector<std::string>& names);
 
 /// A run's report.

@@ -35,7 +35,7 @@ struct StudyPlan {
   std::vector<DeviceSpec> devices;
   std::vector<PlannedCell> cells;
   std::string decision;         // of the selector in mode auto, with its reason: one line per batch size
-  double expected_seconds = 0;  // estimated from a few probed steps; 0: not probed
+  double expected_seconds = 0;  // predicted from a calibration of the machine; 0: there is none
   std::vector<std::string> notes;
   bool is_root = true;  // whether this process reports to its Observer
 };
@@ -54,7 +54,7 @@ struct StudyConfig {
   std::vector<ParallelPlan> plans;
   std::vector<int64_t> batch_sizes{16, 32, 64, 128};
   Scaling scaling = Scaling::strong;
-  int runs = 50, warmup = 10, steps = 100;
+  int runs = 5, warmup = 10, steps = 100;  // the published procedure has 50 runs
   double rel_ci = 0;  // a batch size ends early once every 95 % interval is this narrow, relative to its mean; 0: never
   /// Few steps besides the timed ones: no warm-up of a cell but that of each run, and one round of the step account
   /// in the first run.

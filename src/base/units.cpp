@@ -7,42 +7,139 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace amdahl {
 namespace {
 
 struct Suffix {
+  Unit unit;
   std::string_view text;  // lower case; input may have any case
   double factor;
 };
 
-[[noreturn]] void refuse(std::string_view text, std::string_view what, std::string_view example) {
-  throw Error(Cause::usage, fmt::format("{}: '{}' is not a valid value", what, text),
-              fmt::format("a value like {}", example));
+constexpr Suffix kSuffixes[] = {
+    {Unit::count, "k", 1e3},      {Unit::count, "m", 1e6},      {Unit::count, "b", 1e9},
+    {Unit::count, "g", 1e9},      {Unit::bytes, "b", 1},        {Unit::bytes, "k", 0x1p10},
+    {Unit::bytes, "m", 0x1p20},   {Unit::bytes, "g", 0x1p30},   {Unit::bytes, "t", 0x1p40},
+    {Unit::bytes, "kb", 0x1p10},  {Unit::bytes, "mb", 0x1p20},  {Unit::bytes, "gb", 0x1p30},
+    {Unit::bytes, "tb", 0x1p40},  {Unit::bytes, "kib", 0x1p10}, {Unit::bytes, "mib", 0x1p20},
+    {Unit::bytes, "gib", 0x1p30}, {Unit::bytes, "tib", 0x1p40}, {Unit::seconds, "us", 1e-6},
+    {Unit::seconds, "ms", 1e-3},  {Unit::seconds, "s", 1},      {Unit::seconds, "m", 60},
+    {Unit::seconds, "min", 60},   {Unit::seconds, "h", 3600},   {Unit::fraction, "%", 0.01},
+    {Unit::percent, "%", 1},      {Unit::rate, "mb/s", 1e-3},   {Unit::rate, "gb/s", 1},
+    {Unit::rate, "tb/s", 1e3},
+};
+
+struct UnitName {
+  std::string_view name, example, examples;
+};
+
+/// In the order of Unit.
+constexpr UnitName kUnitNames[] = {
+    {"number", "1", "0.5"},
+    {"whole number", "8", "250k or 6.9M"},
+    {"size", "32M", "8, 32M or 1GiB"},
+    {"duration", "60", "90s, 5m or 1h"},
+    {"fraction", "0.01", "0.01 or 1%"},
+    {"percentage", "3", "3 or 3%"},
+    {"rate", "230", "230 or 230GB/s"},
+};
+
+const UnitName& name_of(Unit unit) { return kUnitNames[static_cast<size_t>(unit)]; }
+
+/// `what` as part of a remedy: an option is repeated, so that the remedy can be typed.
+std::string proposal(std::string_view what, std::string_view value) {
+  return what.starts_with('-') ? fmt::format("{} {}", what, value) : std::string(value);
 }
 
-template <size_t N>
-int64_t parse_scaled(std::string_view text, std::string_view what, const Suffix (&suffixes)[N],
-                     std::string_view example) {
+[[noreturn]] void refuse(std::string_view text, std::string_view what, std::string_view value, Unit unit) {
+  throw Error(Cause::usage, fmt::format("{}: '{}' is no {}", what, text, name_of(unit).name),
+              fmt::format("{}, or a value like {}", proposal(what, value), name_of(unit).examples));
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
+/// The factor of a suffix in lower case; nullopt for one that the unit does not have.
+std::optional<double> factor_of(std::string_view suffix, Unit unit) {
+  if (suffix.empty()) return 1;
+  for (const Suffix& known : kSuffixes)
+    if (known.unit == unit && known.text == suffix) return known.factor;
+  return std::nullopt;
+}
+
+/// 54,403 without its commas. A comma elsewhere belongs to a list, or to a decimal of another language.
+std::string without_thousands(std::string_view text, Unit unit) {
+  std::string digits(text);
+  if (unit != Unit::count || text.find(',') == std::string_view::npos) return digits;
+  const size_t end = text.find_first_not_of("0123456789,");
+  const std::string_view number = text.substr(0, end);
+  for (size_t at = number.size(); at > 4; at -= 4)
+    if (number[at - 4] != ',' || number.substr(at - 3, 3).find(',') != std::string_view::npos) return digits;
+  std::erase(digits, ',');
+  return digits;
+}
+
+struct Scaled {
+  double number = 0, factor = 1;
+};
+
+/// A valid text near one that is none: its number with as much of its suffix as the unit has.
+std::string near_value(std::string text, Unit unit) {
+  const bool whole = unit == Unit::count || unit == Unit::bytes;
+  std::erase(text, ' ');
+  if (whole) std::erase(text, ',');
+  std::replace(text.begin(), text.end(), ',', '.');
+  const std::string_view digits =
+      std::string_view(text).substr(std::min(text.find_first_of("0123456789."), text.size()));
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || !(number >= 0)) refuse(text, what, example);
-  std::string rest(end, static_cast<size_t>(text.data() + text.size() - end));
-  for (char& c : rest) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const Suffix& suffix : suffixes) {
-    if (suffix.text != rest) continue;
-    const double scaled = std::round(number * suffix.factor);
-    if (scaled > 9e18) refuse(text, what, example);
-    return static_cast<int64_t>(scaled);
-  }
-  refuse(text, what, example);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const std::string_view rest(end, static_cast<size_t>(digits.data() + digits.size() - end));
+  const bool hexadecimal = rest.starts_with('x') && number == 0;
+  if (error != std::errc{} || hexadecimal || !(number > 0 && number < 1e9)) return std::string(name_of(unit).example);
+  const std::string value = fmt::format("{}", number);
+  for (size_t length = rest.size(); length > 0; --length)
+    if (factor_of(lower_case(rest.substr(0, length)), unit)) return value + std::string(rest.substr(0, length));
+  if (unit == Unit::bytes && !rest.empty()) return value + "M";
+  if (unit == Unit::fraction && number >= 1) return value + "%";
+  return whole ? fmt::format("{:.0f}", std::max(1.0, number)) : value;
 }
 
-int64_t parse_integer(std::string_view text, std::string_view what) {
+Scaled scaled_of(std::string_view text, Unit unit, std::string_view what) {
+  const std::string digits = without_thousands(text.substr(text.starts_with('+') ? 1 : 0), unit);
+  Scaled found;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), found.number);
+  const std::string rest(end, static_cast<size_t>(digits.data() + digits.size() - end));
+  const std::optional<double> factor = factor_of(lower_case(rest), unit);
+  const bool is_octal = unit == Unit::count && digits.size() > 1 && digits[0] == '0' && digits[1] != '.';
+  if (error != std::errc{} || !factor || !std::isfinite(found.number) || is_octal ||
+      (unit != Unit::number && !(found.number >= 0)))
+    refuse(text, what, near_value(digits, unit), unit);
+  found.factor = *factor;
+  return found;
+}
+
+/// An item of a list of counts. `list` is proposed with the item replaced by a valid one.
+int64_t parse_item(std::string_view item, std::string_view list, std::string_view what) {
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) refuse(text, what, "8 or 1,2,4 or 1..8x2");
-  return value;
+  const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
+  if (!item.empty() && error == std::errc{} && end == item.data() + item.size()) return value;
+  try {
+    return parse_whole(item, Unit::count, "");
+  } catch (const Error&) {
+    std::string near = near_value(std::string(item), Unit::count);
+    if (const size_t dash = item.find('-'); dash != std::string_view::npos && dash > 0)
+      near = fmt::format("{}..{}", item.substr(0, dash), item.substr(dash + 1));
+    const size_t at = static_cast<size_t>(item.data() - list.data());
+    std::string whole = fmt::format("{}{}{}", list.substr(0, at), near, list.substr(at + item.size()));
+    if (item.empty()) whole = "1,2,4";
+    throw Error(Cause::usage, fmt::format("{}: '{}' is no whole number", what, item),
+                fmt::format("{}, or a list like 8 or 1,2,4 or 1..8x2", proposal(what, whole)));
+  }
 }
 
 // Whether last - first <= most, for first <= last.
@@ -105,19 +202,21 @@ std::string printable(std::string_view text, size_t longest) {
   return escaped(text.substr(0, longest - tail)) + " ... " + escaped(text.substr(text.size() - tail));
 }
 
-int64_t parse_size_bytes(std::string_view text, std::string_view what) {
-  static constexpr Suffix kSuffixes[] = {{"", 1},         {"b", 1},       {"k", 0x1p10},   {"m", 0x1p20},
-                                         {"g", 0x1p30},   {"t", 0x1p40},  {"kb", 0x1p10},  {"mb", 0x1p20},
-                                         {"gb", 0x1p30},  {"tb", 0x1p40}, {"kib", 0x1p10}, {"mib", 0x1p20},
-                                         {"gib", 0x1p30}, {"tib", 0x1p40}};
-  return parse_scaled(text, what, kSuffixes, "8, 32M or 1GiB");
+double parse_quantity(std::string_view text, Unit unit, std::string_view what) {
+  const Scaled found = scaled_of(text, unit, what);
+  return found.number * found.factor;
 }
 
-int64_t parse_count(std::string_view text, std::string_view what) {
-  static constexpr Suffix kSuffixes[] = {{"", 1}, {"k", 1e3}, {"m", 1e6}, {"b", 1e9}, {"g", 1e9}};
-  std::string digits(text);
-  std::erase(digits, ',');
-  return parse_scaled(digits, what, kSuffixes, "54403, 250k or 6.9M");
+int64_t parse_whole(std::string_view text, Unit unit, std::string_view what) {
+  int64_t whole = 0;  // beyond 2^53 a double is not exact
+  const bool starts_with_zero = text.size() > 1 && text.front() == '0';
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error == std::errc{} && end == text.data() + text.size() && whole >= 0 && !starts_with_zero) return whole;
+  const Scaled found = scaled_of(text, unit, what);
+  const double scaled = std::round(found.number * found.factor);
+  const bool is_whole = found.factor > 1 || scaled == found.number;
+  if (!is_whole || !(scaled >= 0 && scaled <= 9e18)) refuse(text, what, near_value(std::string(text), unit), unit);
+  return static_cast<int64_t>(scaled);
 }
 
 std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum) {
@@ -128,16 +227,17 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
     const std::string_view item = text.substr(begin, comma - begin);
     const size_t dots = item.find("..");
     if (dots == std::string_view::npos) {
-      values.push_back(parse_integer(item, what));
+      values.push_back(parse_item(item, text, what));
     } else {
       const std::string_view tail = item.substr(dots + 2);
       const size_t times = tail.find('x');
-      const int64_t first = parse_integer(item.substr(0, dots), what);
-      const int64_t last = parse_integer(tail.substr(0, times), what);
-      const int64_t factor = times == std::string_view::npos ? 0 : parse_integer(tail.substr(times + 1), what);
+      const int64_t first = parse_item(item.substr(0, dots), text, what);
+      const int64_t last = parse_item(tail.substr(0, times), text, what);
+      const int64_t factor = times == std::string_view::npos ? 0 : parse_item(tail.substr(times + 1), text, what);
       const bool scaled = times != std::string_view::npos;
       if (last < first || (scaled && (factor < 2 || first < 1)) || !spans_at_most(first, last, 1'000'000))
-        refuse(item, what, "1..4 or 1..8x2");
+        throw Error(Cause::usage, fmt::format("{}: '{}' is no range", what, item),
+                    fmt::format("{}, or 1..8x2", proposal(what, "1..4")));
       const auto is_last = [&](int64_t v) { return scaled ? v > last / factor : v == last; };
       for (int64_t v = first;; v = scaled ? v * factor : v + 1) {
         values.push_back(v);
@@ -149,7 +249,7 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
   for (int64_t v : values)
     if (v < minimum)
       throw Error(Cause::usage, fmt::format("{}: {} is too small", what, v),
-                  fmt::format("values of at least {}", minimum));
+                  fmt::format("{}, or other values of at least {}", proposal(what, std::to_string(minimum)), minimum));
   return values;
 }
 
@@ -184,7 +284,9 @@ std::string format_duration(double seconds) {
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  const std::string lower_word = lower_case(word);
   for (const std::string& name : known) {
+    const std::string lower_name = lower_case(name);
     std::vector<size_t> row(name.size() + 1);
     for (size_t j = 0; j <= name.size(); ++j) row[j] = j;
     for (size_t i = 1; i <= word.size(); ++i) {
@@ -192,7 +294,7 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
       row[0] = i;
       for (size_t j = 1; j <= name.size(); ++j) {
         const size_t above = row[j];
-        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (word[i - 1] == name[j - 1] ? 0 : 1)});
+        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (lower_word[i - 1] == lower_name[j - 1] ? 0 : 1)});
         diagonal = above;
       }
     }

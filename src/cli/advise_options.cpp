@@ -20,7 +20,8 @@ void add_advise(CLI::App* app, AdviseOptions& options) {
 int show_advice(AdviseOptions& options, const OutputOptions& output) {
   if (options.parameters.empty() == options.config.model.empty())
     throw Error(Cause::usage, "--advise needs either --params or --model", "--params 6.9M, or --model large");
-  if (!options.parameters.empty()) options.config.num_parameters = parse_count(options.parameters, "--params");
+  if (!options.parameters.empty())
+    options.config.num_parameters = parse_whole(options.parameters, Unit::count, "--params");
   const Advice advice = run_advise(options.config);
   if (output.json) {
     show_data(to_json(advice) + "\n");

@@ -58,7 +58,7 @@ Command define_all(CLI::App& app) {
       app.add_subcommand("all", "Topology, doctor, links, collectives, study and sensor bench, ending in one page");
   sub->footer("examples:\n  amdahl all --quick\n  amdahl all --devices 4 --output-dir results/local/this-machine");
   sub->add_flag("--quick", config.quick, "Fewer samples and sizes, for a first look");
-  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)");
   add_backend(sub, config.backend, args->gpus);
   add_timeout(sub, config.timeout_seconds);
   add_seed(sub, config.seed, "Seed of weights and data");

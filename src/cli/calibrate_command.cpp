@@ -52,8 +52,8 @@ Command define_calibrate(CLI::App& app) {
                         "Runs that five processes or more measured, for their spread; none: measure for predictions");
   calibrate->add_option("--machine", args->spread.machine, "Machine file; made when it is not there")->required();
   add_backend(calibrate, args->config.engine.backend, args->gpus);
-  calibrate->add_option("--devices", args->config.devices, "At most so many devices; default: all GPUs, 4 virtual ones")
-      ->check(kWhole);
+  calibrate->add_option("--devices", args->config.devices,
+                        "At most so many devices; default: all GPUs, 4 virtual ones");
   calibrate->add_option("--seconds", args->config.seconds,
                         "Time for the measurements; default: 40 with virtual devices, 85 with GPUs");
   calibrate->add_option("--math", args->math, "fp32, tf32 or bf16; default: fp32");

@@ -14,8 +14,7 @@ namespace {
 struct CollectivesArgs {
   CollectivesConfig config;
   // Raw texts of options that use the same letters as nccl-tests.
-  std::string names = "all_reduce", dtypes = "f32", ops = "sum", min_bytes = "8", max_bytes = "32M", step_bytes = "0",
-              gpus, machine;
+  std::string names = "all_reduce", dtypes = "f32", ops = "sum", gpus, machine;
   int check = 1;
   std::string format = "table";  // table, nccl-tests
   std::vector<std::string> nccl;
@@ -98,8 +97,6 @@ int run_parsed_arena(const CLI::App& app, CollectivesArgs& args) {
 
 int run_parsed_collectives(const CLI::App& app, CollectivesArgs& args, const std::string& command_line) {
   CollectivesConfig& config = args.config;
-  config.min_bytes = parse_size_bytes(args.min_bytes, "--min-bytes");
-  config.max_bytes = parse_size_bytes(args.max_bytes, "--max-bytes");
   config.gpus = parse_gpus(args.gpus);
   require_positive(app, "--devices", config.devices);
   config.command_line = command_line;
@@ -114,7 +111,6 @@ int run_parsed_collectives(const CLI::App& app, CollectivesArgs& args, const std
   config.collectives = split_list(args.names);
   config.dtypes = split_list(args.dtypes);
   config.ops = split_list(args.ops);
-  config.step_bytes = parse_size_bytes(args.step_bytes, "--step-bytes");
   config.check = args.check != 0;
   if (config.comm == "gloo" || config.comm == "mpi") config.processes = std::exchange(config.comm, "auto");
   finish_comm(config.comm, config.comm_table);
@@ -169,28 +165,24 @@ Command define_collectives(CLI::App& app) {
   sub->add_option("--collective", args->names,
                   "Names or nccl-tests' programs, for example all_reduce,all_to_all, or all")
       ->capture_default_str();
-  sub->add_option("-b,--min-bytes", args->min_bytes, "Smallest size; M is 2^20")->capture_default_str();
-  sub->add_option("-e,--max-bytes", args->max_bytes, "Largest size (--onesided: 64M)")->capture_default_str();
-  sub->add_option("-i,--step-bytes", args->step_bytes, "Fixed increment (default: --step-factor)");
-  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->check(kWhole)->capture_default_str();
+  sub->add_option("-b,--min-bytes", config.min_bytes, "Smallest size; M is 2^20")->default_str("8");
+  sub->add_option("-e,--max-bytes", config.max_bytes, "Largest size (--onesided: 64M)")->default_str("32M");
+  sub->add_option("-i,--step-bytes", config.step_bytes, "Fixed increment (default: --step-factor)");
+  sub->add_option("-f,--step-factor", config.step_factor, "Factor between sizes")->capture_default_str();
   sub->add_option("-d,--datatype", args->dtypes, "Of f32, f64, f16, bf16, i32, i64, u8, or all")->capture_default_str();
   sub->add_option("--op", args->ops, "Of sum, prod, min, max, avg, or all")->capture_default_str();
-  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->check(kWhole)->capture_default_str();
-  sub->add_option("-g,--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)")
-      ->check(kWhole);
+  sub->add_option("-r,--root", config.root, "Root of rooted collectives")->capture_default_str();
+  sub->add_option("-g,--devices", config.devices, "Devices (default: all GPUs, 2 virtual devices, or all ranks)");
   add_backend(sub, config.backend, args->gpus);
   sub->add_option("--machine", args->machine, "Machine file of `amdahl links`: quarantined pairs are avoided");
   add_comm(sub, config.comm);
   sub->get_option("--comm")->description("As in train, or what CPU processes exchange data by: gloo or mpi");
-  sub->add_option("-n,--samples", config.iterations, "Timed calls per size")->check(kWhole)->capture_default_str();
-  sub->add_option("-w,--warmup", config.warmup, "Untimed calls per size")->check(kWhole)->capture_default_str();
-  sub->add_option("-c,--check", args->check, "Verify every element once per size (0: never)")
-      ->check(kWhole)
-      ->capture_default_str();
-  sub->add_option("-G,--graph", config.graph, "Calls per CUDA graph (default: eager)")->check(kWhole);
+  sub->add_option("-n,--samples", config.iterations, "Timed calls per size")->capture_default_str();
+  sub->add_option("-w,--warmup", config.warmup, "Untimed calls per size")->capture_default_str();
+  sub->add_option("-c,--check", args->check, "Verify every element once per size (0: never)")->capture_default_str();
+  sub->add_option("-G,--graph", config.graph, "Calls per CUDA graph (default: eager)");
   sub->add_option("-R,--local-register", config.registration,
                   "NCCL buffers: 0 plain, 1 registered, 2 symmetric windows")
-      ->check(kWhole)
       ->capture_default_str();
   add_fresh_processes(sub, config.repeat);
   add_timeout(sub, config.timeout_seconds);

@@ -1,18 +1,36 @@
 #include "cli/command_tree.h"
 #include "cli/help_format.h"
+#include "cli/option_values.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 namespace amdahl::cli {
 namespace {
 
-// Placeholder of a value: CLI11 says TEXT for everything; files become FILE, numbers N.
+std::string_view placeholder(Unit unit) {
+  switch (unit) {
+    case Unit::bytes:
+      return "SIZE";
+    case Unit::seconds:
+      return "TIME";
+    case Unit::fraction:
+    case Unit::percent:
+      return "N%";
+    case Unit::rate:
+      return "GB/S";
+    default:
+      return "N";
+  }
+}
+
+// Placeholder of a value: CLI11 says TEXT for everything; files become FILE, numbers N or their unit.
 std::string value_name(const CLI::Option& option, const Offer& offer) {
   if (option.get_items_expected_max() == 0) return {};
-  const std::string type = option.get_type_name();
-  if (type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT")) return "N";
+  if (const std::optional<Unit> unit = unit_of(option)) return std::string(placeholder(*unit));
   if (option.check_lname("output-dir")) return "DIR";
   return offer.files && offer.choices.empty() ? "FILE" : offer.several ? "LIST" : "VALUE";
 }

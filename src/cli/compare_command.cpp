@@ -19,20 +19,6 @@ struct CompareArgs {
   std::vector<std::string> pairs;
 };
 
-double parse_percent(const std::string& text) {
-  const std::string number = text.ends_with('%') ? text.substr(0, text.size() - 1) : text;
-  size_t end = 0;
-  double value = 0;
-  try {
-    value = std::stod(number, &end);
-  } catch (const std::exception&) {
-    end = 0;
-  }
-  if (end == 0 || end != number.size() || number.find_first_not_of("0123456789.eE+-") != std::string::npos)
-    throw Error(Cause::usage, fmt::format("--fail-on-regression: '{}' is no percentage", text), "3 or 3%");
-  return value;
-}
-
 /// Parses "strategy=ddp:zero1".
 std::vector<AxisPair> parse_pairs(const std::vector<std::string>& texts) {
   std::vector<AxisPair> pairs;
@@ -77,7 +63,8 @@ int run_parsed_compare(const CLI::App& app, CompareArgs& args) {
       throw Error(Cause::usage, fmt::format("compare lacks {}", args.config.runs.empty() ? "a and b" : "b"),
                   "amdahl compare BASELINE CANDIDATE..., or --single RUN --multi RUN for sensor runs");
     args.config.pairs = parse_pairs(args.pairs);
-    if (!args.limit.empty()) args.config.fail_on_regression_percent = parse_percent(args.limit);
+    if (!args.limit.empty())
+      args.config.fail_on_regression_percent = parse_quantity(args.limit, Unit::percent, "--fail-on-regression");
     return compare_command(args);
   }
   std::string other;  // options that only apply to runs against a baseline

@@ -40,7 +40,7 @@ Command define_doctor(CLI::App& app) {
   sub->footer(
       "examples:\n  amdahl doctor\n  amdahl doctor --from my-study\n  amdahl doctor --json --min-gbps 230 && echo "
       "healthy");
-  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)");
   add_backend(sub, config.backend, args->gpus);
   sub->add_option("--min-gbps", config.min_gbps, "Fault for pairs below this, GB/s");
   sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");

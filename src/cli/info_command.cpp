@@ -85,8 +85,7 @@ Command define_info(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("matrix");
   info->add_option("--output,-o", args->file, "File for the topology (default: standard output)");
-  info->add_option("--virtual", args->topology.virtual_devices, "Describe this many CPU virtual devices, not the GPUs")
-      ->check(kWhole);
+  info->add_option("--virtual", args->topology.virtual_devices, "Describe this many CPU virtual devices, not the GPUs");
   info->add_option("--sysfs", args->topology.sysfs, "Where the kernel shows its devices; a copy in tests")->group("");
   add_output_options(info, args->output);
   offer(info, "--topology", {"matrix", "json", "dot", "svg"});

@@ -16,7 +16,7 @@ struct LinksArgs {
   bool list = false;
   std::string machine;  // file to write
   std::vector<std::string> tests{"default"};
-  std::string buffer_size, gpus;
+  std::string gpus;
   OutputOptions output;
 };
 
@@ -54,7 +54,6 @@ std::vector<std::string> names_of_tests() {
 int run_parsed_links(LinksArgs& args, const CLI::App& app, const std::string& command_line) {
   LinksConfig& config = args.config;
   config.tests = args.tests;
-  if (!args.buffer_size.empty()) config.buffer_bytes = parse_size_bytes(args.buffer_size, "--buffer-size");
   config.gpus = parse_gpus(args.gpus);
   require_positive(app, "--devices", config.devices);
   config.environment = process_environment();
@@ -79,18 +78,15 @@ Command define_links(CLI::App& app) {
       ->delimiter(',')
       ->capture_default_str();
   sub->add_flag("-l,--list", args->list, "List the tests");
-  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)")->check(kWhole);
+  sub->add_option("--devices", config.devices, "Devices (default: all GPUs, or 2 virtual devices)");
   add_backend(sub, config.backend, args->gpus);
   sub->add_flag("!--no-peer-access", config.peer_access, "As on a machine without it: through host memory");
-  sub->add_option("-i,--samples", config.samples, "Samples per cell; their median is shown")
-      ->check(kWhole)
-      ->capture_default_str();
-  sub->add_option("-b,--buffer-size", args->buffer_size, "Bytes per copy, for example 64M (default: 512M, CPU 16M)");
-  sub->add_option("--copies", config.copies, "Copies per sample (default: 16, CPU 4)")->check(kWhole);
+  sub->add_option("-i,--samples", config.samples, "Samples per cell; their median is shown")->capture_default_str();
+  sub->add_option("-b,--buffer-size", config.buffer_bytes, "Bytes per copy, for example 64M (default: 512M, CPU 16M)");
+  sub->add_option("--copies", config.copies, "Copies per sample (default: 16, CPU 4)");
   add_fresh_processes(sub, config.repeat);
   sub->add_option("--min-gbps", config.min_gbps, "Fail pairs below this, GB/s");
-  sub->add_option("--inject-faults", config.injected_faults, "integrity: corruptions to make, all to be found")
-      ->check(kWhole);
+  sub->add_option("--inject-faults", config.injected_faults, "integrity: corruptions to make, all to be found");
   sub->add_flag("!--no-check", config.check, "Do not verify what the copies brought");
   sub->add_flag("!--no-traffic", config.traffic, "integrity: on idle links only");
   add_timeout(sub, config.timeout_seconds);

@@ -158,7 +158,7 @@ void add_onesided_options(CLI::App* app, OneSidedArgs& args) {
   app->add_option("--ranks", args.ranks,
                   "What ranks are: threads, processes (GPUs: only by itself, with NCCL), or both")
       ->capture_default_str();
-  app->add_option("--partitions", config.partitions, "Partitions of one GPU as ranks: emulated numbers")->check(kWhole);
+  app->add_option("--partitions", config.partitions, "Partitions of one GPU as ranks: emulated numbers");
   app->add_option("--least-sample-us", config.least_sample_us, "Operations are repeated until a sample takes as long")
       ->capture_default_str();
   app->add_option("--threads", args.threads, "Threads per block of the kernels, for example 32,256,1024")

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "cli/color.h"
 #include "cli/output.h"
@@ -16,37 +17,59 @@
 namespace amdahl::cli {
 namespace {
 
-template <class T>
-std::string refuse_unless_whole(const std::string& text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size() && text == std::to_string(value)) return {};
-  return fmt::format("'{}' is not a whole number{}", text,
-                     error == std::errc::result_out_of_range ? " of 64 bits" : " written in decimal");
+/// Options whose numbers are neither counts nor plain.
+struct OptionUnit {
+  const char* name;
+  Unit unit;
+};
+constexpr OptionUnit kOptionUnits[] = {
+    {"timeout", Unit::seconds},
+    {"transport-timeout", Unit::seconds},
+    {"seconds", Unit::seconds},
+    {"rel-ci", Unit::fraction},
+    {"validation", Unit::fraction},
+    {"min-gbps", Unit::rate},
+    {"min-bytes", Unit::bytes},
+    {"max-bytes", Unit::bytes},
+    {"step-bytes", Unit::bytes},
+    {"buffer-size", Unit::bytes},
+    {"fail-on-regression", Unit::percent},
+};
+
+/// Whether the text is a number of 64 bits as std::to_string writes it: seeds may exceed what parse_whole reads.
+bool is_plain(const std::string& text) {
+  uint64_t value = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc{} &&
+         text == std::to_string(value);
 }
 
 }  // namespace
 
-const CLI::Validator kWhole(refuse_unless_whole<int64_t>, "", "whole");
-const CLI::Validator kNatural(refuse_unless_whole<uint64_t>, "", "natural");
-
-std::optional<double> parse_decimal(const std::string& text) {
-  double value = 0;
-  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+std::optional<Unit> unit_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const bool fraction = type.starts_with("FLOAT"), whole = type.starts_with("INT") || type.starts_with("UINT");
+  if (!(fraction || whole) || option.get_items_expected_max() == 0) return std::nullopt;
+  for (const OptionUnit& known : kOptionUnits)
+    if (option.check_lname(known.name)) return known.unit;
+  return fraction ? Unit::number : Unit::count;
 }
 
-void check_fractions(CLI::App& app) {
-  static const CLI::Validator kDecimal(
-      [](const std::string& text) {
-        return parse_decimal(text) ? std::string() : fmt::format("'{}' is not a number written in decimal", text);
-      },
-      "", "decimal");
-  for (CLI::Option* option : app.get_options())
-    if (option->get_type_name() == "FLOAT") option->check(kDecimal);
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) check_fractions(*command);
+void read_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::optional<Unit> unit = unit_of(*option);
+    if (!unit) continue;
+    const bool fraction = option->get_type_name().starts_with("FLOAT");
+    option->transform(CLI::Validator(
+        [name = option->get_name(), unit = *unit, fraction](std::string& text) {
+          if (fraction)
+            text = fmt::format("{}", parse_quantity(text, unit, name));
+          else if (!is_plain(text))
+            text = std::to_string(parse_whole(text, unit, name));
+          return std::string();
+        },
+        "", "number"));
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) read_numbers(*command);
 }
 
 std::vector<std::string> split_list(const std::string& list) {
@@ -119,25 +142,49 @@ void add_device_speeds(CLI::App* app, std::string& speeds) {
 
 std::vector<double> parse_speeds(const std::string& speeds) {
   std::vector<double> all;
-  for (const std::string& part : split_list(speeds)) {
-    const std::optional<double> speed = parse_decimal(part);
-    if (!speed)
-      throw Error(Cause::usage, fmt::format("--device-speeds: '{}' is no number", printable(part, 40)), "1,0.5");
-    all.push_back(*speed);
-  }
+  for (const std::string& part : split_list(speeds))
+    all.push_back(parse_quantity(part, Unit::fraction, "--device-speeds"));
   return all;
 }
 
 void add_seed(CLI::App* app, uint64_t& seed, const std::string& help) {
-  app->add_option("--seed", seed, help)->check(kNatural)->capture_default_str();
+  app->add_option("--seed", seed, help)->capture_default_str();
 }
 
 void add_timeout(CLI::App* app, double& seconds) {
   app->add_option("-T,--timeout", seconds, "Seconds until a wait is given up")->capture_default_str();
 }
 
+namespace {
+constexpr const char* kOverwrite = "--overwrite";
+constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, passed to child processes
+}  // namespace
+
+Overwriting::Overwriting(const CLI::App& app) {
+  const CLI::Option* flag = app.get_option_no_throw(kOverwrite);
+  const CLI::Option* resume = app.get_option_no_throw("--resume");
+  const CLI::Option* slice = app.get_option_no_throw(kSlice);
+  const auto given = [](const CLI::Option* option) { return option && option->count() > 0; };
+  if (!given(flag) || given(resume) || given(slice)) return;
+  const CLI::Option* folder = app.get_option("--output-dir");
+  if (!given(folder)) throw Error(Cause::usage, fmt::format("{} without --output-dir", kOverwrite), "both, or neither");
+  dir_ = folder->results().front();
+  aside_ = put_run_aside(dir_, process_environment());
+}
+
+Overwriting::~Overwriting() {
+  try {
+    settle_run_aside(dir_, aside_);
+  } catch (const Error& error) {
+    show_error(error);
+  }
+}
+
 void add_output_dir(CLI::App* app, std::string& folder, const std::string& usual) {
   app->add_option("--output-dir,-o", folder, fmt::format("Run folder (default: {})", usual));
+  app->add_flag(kOverwrite)
+      ->description("Replace the run that --output-dir holds, once the new one has begun to be recorded")
+      ->group("+Output");
   offer_files(app, {"--output-dir"});
 }
 
@@ -170,12 +217,8 @@ void use_machine(const std::string& file, MachineSpec& machine) {
   }
 }
 
-namespace {
-constexpr const char* kSlice = "--fresh-process";  // hidden: INDEX:FIRST:END:FOLDER, passed to child processes
-}
-
 void add_fresh_processes(CLI::App* app, FreshProcesses& processes, const std::string& help) {
-  app->add_option("--processes", processes.count, help)->check(kWhole)->capture_default_str();
+  app->add_option("--processes", processes.count, help)->capture_default_str();
   app->add_option(kSlice, "One process of several")->group("");
 }
 

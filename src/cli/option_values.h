@@ -46,13 +46,11 @@ int write_shell_files(CLI::App& app, const std::string& folder);
 /// Parses `--grid`: "128" or "200x200x40".
 std::array<int64_t, 3> parse_grid(const std::string& text);
 
-/// Decimal integers, signed and unsigned. CLI11 by itself reads 010 as 8, 0x10 as 16, and clamps numbers that are too
-/// large.
-extern const CLI::Validator kWhole, kNatural;
-/// Makes every floating-point option of `app` and its subcommands reject 0x10 and trailing text.
-void check_fractions(CLI::App& app);
-/// Parses all of `text` as a decimal number; nullopt otherwise.
-std::optional<double> parse_decimal(const std::string& text);
+/// Lets every option of `app` and its subcommands whose value is a number take the suffixes of its unit (--timeout 5m,
+/// --rel-ci 1%), and refuse what is no number of that unit.
+void read_numbers(CLI::App& app);
+/// The unit of an option whose value is a number, by its name: one name has one unit in all commands.
+std::optional<Unit> unit_of(const CLI::Option& option);
 
 /// Splits "id,name" into items. Quotes protect commas as in CSV: '"price, net",id'.
 std::vector<std::string> split_list(const std::string& list);
@@ -96,8 +94,21 @@ std::vector<double> parse_speeds(const std::string& speeds);
 /// `--seed` and `--timeout`.
 void add_seed(CLI::App* app, uint64_t& seed, const std::string& help = "Seed of the data");
 void add_timeout(CLI::App* app, double& seconds);
-/// `-o, --output-dir`.
+/// `-o, --output-dir` and `--overwrite`.
 void add_output_dir(CLI::App* app, std::string& folder, const std::string& usual = "none");
+
+/// While a command with --overwrite runs, the earlier run of its --output-dir lies aside: it is removed when the
+/// command has recorded a new one, and otherwise put back.
+class Overwriting {
+ public:
+  explicit Overwriting(const CLI::App& app);
+  ~Overwriting();
+  Overwriting(const Overwriting&) = delete;
+  Overwriting& operator=(const Overwriting&) = delete;
+
+ private:
+  std::string dir_, aside_;
+};
 
 /// `--comm`: whose collectives the ranks use. A file is a table of `amdahl collectives --onesided`.
 void add_comm(CLI::App* app, std::string& comm);

@@ -126,12 +126,14 @@ int advise_command(PlanArgs& args) {
 int run_parsed_plan(PlanArgs& args, const CLI::App& app, const std::string& command_line) {
   PlanConfig& config = args.config;
   require_positive(app, "--batch-size", config.global_batch);
+  if (!config.math.empty()) require_one_of("--math", config.math, {"fp32", "tf32", "bf16"});
   if (app.count("--devices") > 0 && args.list) args.listed.devices = config.devices;
   if (!args.validate.empty()) {
     args.validation.iterations = args.validate.front();
     if (args.validate.size() > 1) args.validation.also = args.validate.back();
     refuse_options(app, {"--model", "--machine"}, "with --validate", "one of them");
-    show_outcome(run_planner_validation(args.validation), args.output);
+    TerminalObserver observer(args.output.quiet);
+    show_outcome(run_planner_validation(args.validation, observer), args.output);
     return 0;
   }
   if (!args.list) refuse_options(app, {"--optimizer", "--all-schedules"}, "without --list", "both, or neither");
@@ -179,12 +181,11 @@ Command define_plan(CLI::App& app) {
       "--model large --batch-size 256 --machine machine.json --verify\n  amdahl plan "
       "--validate tests/data/planner/measured_a100.csv");
   plan->add_option("--model", config.model, "Preset or FILE.json");
-  plan->add_option("--batch-size", config.global_batch, "Rows of a step over all devices")->check(kWhole);
+  plan->add_option("--batch-size", config.global_batch, "Rows of a step over all devices");
   plan->add_option("--machine", config.machine, "Machine file of `amdahl calibrate`");
   plan->add_option("--math", config.math, "fp32, tf32 or bf16; default: the fastest that was calibrated");
   plan->add_option("--devices", config.devices,
-                   "At most so many devices (default: as many as the machine has; --list: 8)")
-      ->check(kWhole);
+                   "At most so many devices (default: as many as the machine has; --list: 8)");
   plan->add_option("--plan", args->plans,
                    "Each term of a plan like dp4.tp2,m4; with --verify: run these plans; parts: see --help-all");
   plan->add_option("--what-if", config.what_if,
@@ -193,7 +194,7 @@ Command define_plan(CLI::App& app) {
   plan->add_option("--assume-devices", args->assume_devices,
                    "Without --model: from which size on so many devices pay, for example 2,4,8");
   plan->add_option("--prices", config.prices, "TOML file of what devices cost, like data/prices.toml");
-  plan->add_option("--top", config.top, "Plans in the ranking")->check(kWhole)->capture_default_str();
+  plan->add_option("--top", config.top, "Plans in the ranking")->capture_default_str();
   plan->add_flag("--list", args->list,
                  "The plans that can be executed, with modelled memory: no times, no calibration");
   plan->add_option("--optimizer", args->listed.optimizer, "With --list: adam, adamw or sgd")->capture_default_str();
@@ -202,14 +203,10 @@ Command define_plan(CLI::App& app) {
   plan->add_flag("--verify", args->verify, "Run the best plans and random ones on this machine, and compare");
   plan->add_option(
           "--seconds", verification.seconds,
-          "With --verify: time for the runs, from which their number follows; a global batch that takes too long "
-          "is halved")
+          "With --verify: time for the runs, from which their number follows, and without --batch-size the batch")
       ->capture_default_str();
-  plan->add_option("--best", verification.best, "With --verify: so many of the best plans")
-      ->check(kWhole)
-      ->capture_default_str();
+  plan->add_option("--best", verification.best, "With --verify: so many of the best plans")->capture_default_str();
   plan->add_option("--random", verification.random, "With --verify: so many random ones of the others")
-      ->check(kNatural)
       ->capture_default_str();
   plan->add_flag("--no-refit", args->no_refit, "With --verify: never correct the machine file");
   add_output_dir(plan, verification.output_dir, "results/local/verify-TIME; of --verify");

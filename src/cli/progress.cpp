@@ -68,12 +68,13 @@ std::string plan_text(const StudyPlan& plan) {
     text += fmt::format("  {}\n", plan.decision.substr(begin, end - begin));
     begin = end + 1;
   }
+  if (!plan.cells.empty()) text += "  cells, with memory per device (modelled):\n";
   for (const PlannedCell& cell : plan.cells)
-    text += fmt::format("  batch {:>6}  {} x {:<10}  {:<5} {}  {:>3} run{}  about {} per device (modelled)\n",
-                        cell.global_batch, cell.devices, cell.strategy, cell.launch, cell.math, cell.runs,
-                        cell.runs == 1 ? " " : "s", format_bytes(static_cast<double>(cell.memory_bytes_per_device)));
+    text += fmt::format("  batch {:>6}  {} x {:<10}  {:<5} {}  {:>3} run{}  {}\n", cell.global_batch, cell.devices,
+                        cell.strategy, cell.launch, cell.math, cell.runs, cell.runs == 1 ? " " : "s",
+                        format_bytes(static_cast<double>(cell.memory_bytes_per_device)));
   if (plan.expected_seconds > 0)
-    text += fmt::format("  expected time: about {} (from a probe of a few steps)\n",
+    text += fmt::format("  expected time: about {} (predicted from the machine's calibration)\n",
                         format_duration(plan.expected_seconds));
   for (const std::string& note : plan.notes) text += fmt::format("  note: {}\n", note);
   return text;

@@ -28,7 +28,7 @@ struct ReportArgs {
   AdviseOptions advice;
   std::string assume_devices;
   OutlookConfig outlook;
-  bool open = false;
+  bool open = false, write = false;
   OutputOptions output;
 };
 
@@ -104,26 +104,14 @@ int page_command(const ReportArgs& args) {
   return 0;
 }
 
-/// Whether the report can be written to the folder. Runs in a folder of another user, or on a read-only file system,
-/// are still reported.
-bool keeps_reports(const std::string& run) {
-  std::error_code error;
-  const fs::path folder = fs::is_directory(run, error) ? fs::path(run) : fs::path(run).parent_path();
-  return access(folder.empty() ? "." : folder.c_str(), W_OK) == 0;
-}
-
-void show_report(const std::string& run, const OutputOptions& output) {
-  const bool keeps = keeps_reports(run);
-  const ReportOutcome outcome = run_report(run, keeps, terminal_columns());
+void show_report(const std::string& run, const ReportArgs& args) {
+  const ReportOutcome outcome = run_report(run, args.write, terminal_columns());
   for (const std::string& note : outcome.notes) show(stderr, fmt::format("warning: {}\n", note));
-  if (output.json)
+  if (args.output.json)
     show_data(outcome.json + "\n");
   else
     show(stdout, outcome.text);
-  if (keeps)
-    show(output.json ? stderr : stdout, fmt::format("report: {}\n", outcome.report_path));
-  else
-    show(stderr, fmt::format("warning: {} cannot be written into: no report is kept there\n", run));
+  show_place("report", outcome.report_path, args.output);
 }
 
 /// The only run, for what reads one.
@@ -196,7 +184,7 @@ int text_command(const ReportArgs& args) {
   std::optional<Error> problem;  // error of one run, while other runs have a report
   for (const std::string& run : runs) {
     try {
-      show_report(run, args.output);
+      show_report(run, args);
     } catch (const Error& error) {
       const bool of_run = error.cause() == Cause::usage || error.cause() == Cause::store_corrupt ||
                           error.cause() == Cause::version_refused;
@@ -238,15 +226,17 @@ Command define_report(CLI::App& app) {
       "  amdahl report results/my-run --csv samples.csv\n"
       "  amdahl report results/my-run --advise --model large --batch-size 512\n"
       "  amdahl report results/my-run --assume-devices 2,4 --link nvlink4\n"
-      "Without --html and --md each run folder gets its text or Markdown report; with them only those files are "
-      "written. data/prices.toml has examples to edit, not prices.");
-  report->add_option("runs", args->page.runs, "Run folders, or folders of them; with --prices also JSON files")
+      "data/prices.toml has examples to edit, not prices.");
+  report
+      ->add_option("runs", args->page.runs,
+                   "Runs: folders, .jsonl(.gz) files, or folders with runs at any depth; with --prices also JSON files")
       ->required();
   report->add_option("--html", args->page.html,
                      "One HTML file about all runs, which opens from disk without a network");
   report->add_option("--md", args->page.markdown,
                      "The same as Markdown, its pictures in FILE_charts beside it; with --prices - is standard output");
   report->add_flag("--open", args->open, "Open the HTML page; without --html it is RUN/report.html");
+  report->add_flag("--write", args->write, "Write report and summary again into the folder of each run");
   report->add_option("--csv", args->csv, "CSV file, one row per sample (RFC 4180); - is standard output");
   report->add_option("--jsonl", args->jsonl,
                      "JSON lines file, one line per record with its provenance; - is standard output");
@@ -256,9 +246,8 @@ Command define_report(CLI::App& app) {
                      "What the work costs, and break-even sizes of several devices: TOML file like data/prices.toml");
   add_advise(report, args->advice);
   report->add_option("--model", args->advice.config.model, "With --advise or --assume-devices: preset or FILE.json");
-  report
-      ->add_option("--batch-size", args->outlook.question.global_batch, "Global batch (default: 64, or those measured)")
-      ->check(kWhole);
+  report->add_option("--batch-size", args->outlook.question.global_batch,
+                     "Global batch (default: 64, or those measured)");
   report->add_option("--machine", args->advice.config.machine,
                      "With --advise: machine file of `amdahl calibrate`, for predictions where there are no records");
   report->add_option("--assume-devices", args->assume_devices,
@@ -272,7 +261,7 @@ Command define_report(CLI::App& app) {
   offer_files(report, {"runs", "--html", "--md", "--csv", "--jsonl", "--metrics", "--prices", "--model", "--machine",
                        "--link"});
   offer_lists(report, {"--assume-devices"});
-  arrange(report, {{"Output", "--html --md --open --csv --jsonl --metrics"},
+  arrange(report, {{"Output", "--html --md --open --write --csv --jsonl --metrics"},
                    {"Cost", "--prices"},
                    {"One device or several",
                     "--advise +--params --model --batch-size +--machine --assume-devices --link +--overlap"}});

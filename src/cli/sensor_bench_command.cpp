@@ -35,7 +35,8 @@ std::vector<StreamShape> parse_shapes(const std::string& text) {
         item.find_first_not_of("0123456789x") != std::string::npos || cross == 0 || cross + 1 == item.size())
       throw Error(Cause::usage, fmt::format("--shape: '{}' is no stream", item),
                   "samples x values of each: 30x512,100x64");
-    streams.push_back({parse_count(item.substr(0, cross), "--shape"), parse_count(item.substr(cross + 1), "--shape")});
+    streams.push_back({parse_whole(item.substr(0, cross), Unit::count, "--shape"),
+                       parse_whole(item.substr(cross + 1), Unit::count, "--shape")});
   }
   return streams;
 }
@@ -125,9 +126,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
   sub->add_option("--dtype", texts.dtype, "Of streams and features: f32, bf16 or f16")->capture_default_str();
   sub->add_option("--shape", texts.shape, "fuse: samples x values of each stream; resample: the first one")
       ->capture_default_str();
-  sub->add_option("--targets", config.targets, "fuse, resample: target times per row")
-      ->check(kWhole)
-      ->capture_default_str();
+  sub->add_option("--targets", config.targets, "fuse, resample: target times per row")->capture_default_str();
   sub->add_option("--batch-sizes", texts.batch_sizes,
                   "fuse, resample: rows, for example 4,256 (default: 4, or those of --input)");
   sub->add_option("--points", texts.points,
@@ -137,8 +136,7 @@ void add_workload_options(CLI::App* sub, SensorBenchConfig& config, SensorBenchT
   sub->add_option("--voxel-size", config.voxel_size,
                   "voxelize: edge of a voxel (default: 0.1, or the least with which --grid holds all of --input)");
   sub->add_option("--features", config.features,
-                  "voxelize: features per point, of mean and max (default: 8, or those of --input)")
-      ->check(kWhole);
+                  "voxelize: features per point, of mean and max (default: 8, or those of --input)");
   sub->add_option("--voxel-modes", texts.voxel_modes, "Of count, occupancy, bitmask, mean and max")
       ->capture_default_str();
   sub->add_option("--layout", texts.layout, "Of the grid in memory: xyz or zyx")->capture_default_str();
@@ -206,9 +204,8 @@ Command define_sensor_bench(CLI::App& sensor) {
   sub->add_option("--path", config.path, "Between devices: direct, or host (through its memory)")
       ->capture_default_str();
   sub->add_option("--cache", config.cache, "What calls find in the cache: hot, cold or both")->capture_default_str();
-  sub->add_option("--samples", config.samples, "Samples per cell")->check(kWhole)->capture_default_str();
-  sub->add_option("--calls", config.calls, "Calls per sample (default: 20; CPU 4, or as many as take 1 ms)")
-      ->check(kWhole);
+  sub->add_option("--samples", config.samples, "Samples per cell")->capture_default_str();
+  sub->add_option("--calls", config.calls, "Calls per sample (default: 20; CPU 4, or as many as take 1 ms)");
   add_fresh_processes(sub, config.repeat);
   add_backend(sub, config.engine.backend, texts.gpus);
   sub->add_option("--machine", texts.machine, "Machine file of `amdahl links`: quarantined pairs are avoided");

@@ -37,7 +37,8 @@ std::array<int64_t, 3> parse_grid(const std::string& text) {
   std::array<int64_t, 3> size{};
   bool good = parts.size() == 3;
   for (size_t i = 0; good && i < 3; ++i) good = parse_all(parts[i], size[i]) && size[i] > 0;
-  if (!good) throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "voxels per axis, like 128 or 200x200x40");
+  if (!good)
+    throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "--grid 128, or one of three axes: 200x200x40");
   return size;
 }
 
@@ -49,7 +50,8 @@ std::array<double, 3> parse_corner(const std::string& text) {
   std::array<double, 3> corner{};
   bool good = parts.size() == 3;
   for (size_t i = 0; good && i < 3; ++i) good = parse_all(parts[i], corner[i]);
-  if (!good) throw Error(Cause::usage, fmt::format("--min is '{}'", text), "three coordinates, like -10,-10,-2");
+  if (!good)
+    throw Error(Cause::usage, fmt::format("--min is '{}'", text), "--min -10,-10,-2, or three other coordinates");
   return corner;
 }
 
@@ -175,7 +177,7 @@ Command define_resample(CLI::App& sensor) {
   sub->add_flag("--fuse", args->fuse, "All streams of several sensors onto common times, side by side");
   add_data_options(sub, args->data_options, track_options(config.file));
   sub->add_option("--rate", config.rate_hz, "Targets per second (per unit of the file's times)");
-  sub->add_option("--targets", config.num_targets, "Or so many, evenly from first to last")->check(kWhole);
+  sub->add_option("--targets", config.num_targets, "Or so many, evenly from first to last");
   sub->add_option("--begin", config.begin, "Time of the first target (default: where all streams have samples)");
   sub->add_option("--end", config.end, "Time that the targets reach");
   sub->add_option("--extrapolation", args->extrapolation, "Outside a stream's times: hold, linear or linear-right")

@@ -12,12 +12,14 @@
 namespace amdahl::cli {
 namespace {
 
+constexpr int kPublishedRuns = 50;
+
 struct StudyArgs {
   StudyConfig config;
   TrainingTexts texts;
   std::vector<std::string> plans;
   std::string devices, batch_sizes = "16,32,64,128", scaling = "strong", trace;
-  bool quick = false, dry_run = false;
+  bool full = false, dry_run = false;
   OutputOptions output;
 };
 
@@ -64,7 +66,7 @@ int run_parsed_study(StudyArgs& args, const CLI::App& app, const std::string& co
   config.batch_sizes = parse_count_list(args.batch_sizes, "--batch-sizes");
   config.calibration = args.texts.machine;
   config.scaling = one_of<Scaling>("--scaling", args.scaling, {{"strong", Scaling::strong}, {"weak", Scaling::weak}});
-  if (args.quick && app.count("--runs") == 0) config.runs = 5;
+  if (args.full && app.count("--runs") == 0) config.runs = kPublishedRuns;
   if (app.count("--trace") > 0) config.trace = parse_trace(args.trace);
   if (args.dry_run && args.output.json)
     throw Error(Cause::usage, "--dry-run prints its plan as text, not as --json", "drop one of the two options");
@@ -84,9 +86,9 @@ Command define_study(CLI::App& app) {
   StudyConfig& config = args->config;
   CLI::App* study = app.add_subcommand("study", "Measure one device against several, with a verdict per batch size");
   study->footer(
-      "examples:\n  amdahl study --quick\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32\n"
-      "  amdahl study --quick --devices 2 --plan ddp zero1\n"
-      "  amdahl study --quick --trace steps=10:13,batch=64,devices=2");
+      "examples:\n  amdahl study\n  amdahl study --model large --devices 1,2,4 --launch graph --math tf32\n"
+      "  amdahl study --devices 2 --plan ddp zero1\n"
+      "  amdahl study --trace steps=10:13,batch=64,devices=2");
   add_training_options(study, config.training, args->texts);
   study->add_option("--devices", args->devices,
                     "Device counts, for example 1,2,4 (default: 1,2,4,... GPUs, or 1,2 virtual devices)");
@@ -108,32 +110,32 @@ Command define_study(CLI::App& app) {
                    "On one device: auto (also its other launch and math modes, and half of each batch) or none")
       ->capture_default_str();
   study->add_option("--from", config.evidence, "Run folder whose records the selector may use (mode auto)");
-  study->add_option("--runs", config.runs, "Runs of each cell: its samples")->check(kWhole)->capture_default_str();
-  study->add_option("--warmup", config.warmup, "Untimed steps of a run")->check(kWhole)->capture_default_str();
-  study->add_option("--steps", config.steps, "Timed steps of a run")->check(kWhole)->capture_default_str();
-  study->add_flag("--quick", args->quick, "5 runs, for a first look");
+  study->add_option("--runs", config.runs, "Runs of each cell: its samples")->capture_default_str();
+  study->add_option("--warmup", config.warmup, "Untimed steps of a run")->capture_default_str();
+  study->add_option("--steps", config.steps, "Timed steps of a run")->capture_default_str();
+  study->add_flag("--full", args->full, "The published procedure: 50 runs of 100 steps");
   add_fresh_processes(study, config.processes, "Fresh processes that the runs are spread over; compare needs several");
   study->add_option("--rel-ci", config.rel_ci,
                     "Stop a batch early once all intervals are this tight, for example 0.01");
   add_output_dir(study, config.output_dir, "results/local/study-TIME");
   study->add_flag("--resume", config.resume, "Go on with the run in --output-dir");
   add_trace(study, args->trace);
-  study->add_flag("--dry-run", args->dry_run, "Print plan, memory and expected time, measure nothing");
+  study->add_flag("--dry-run", args->dry_run,
+                  "Print plan and memory, with --machine the expected time; measure nothing");
   add_output_options(study, args->output);
   add_html(study, args->output);
   offer(study, "--mode", {"multi", "single", "auto"});
   offer(study, "--scaling", {"strong", "weak"});
   offer_files(study, {"--from"});
   offer_lists(study, {"--devices", "--batch-sizes"});
-  arrange(study,
-          {{"Model", kModelOptions},
-           {"Data", kDataOptions},
-           {"Parallel", "--devices --plan"},
-           {"Parallel", kEngineOptions},
-           {"Sampling",
-            "--batch-sizes +--scaling +--mode +--variants +--from --runs +--warmup +--steps --quick +--processes "
-            "+--rel-ci"},
-           {"Output", "--output-dir --html --resume --trace --dry-run"}});
+  arrange(study, {{"Model", kModelOptions},
+                  {"Data", kDataOptions},
+                  {"Parallel", "--devices --plan"},
+                  {"Parallel", kEngineOptions},
+                  {"Sampling",
+                   "--batch-sizes +--scaling +--mode +--variants +--from --runs +--warmup +--steps --full +--processes "
+                   "+--rel-ci"},
+                  {"Output", "--output-dir --html --resume --trace --dry-run"}});
   return {study,
           [args, study](const std::string& command_line) { return run_parsed_study(*args, *study, command_line); }};
 }

@@ -68,24 +68,21 @@ Command define_train(CLI::App& app) {
   train->footer(
       "example:\n  amdahl train --model medium --data data/digits.csv --target label --devices 2 --epochs 30");
   add_training_options(train, config.training, args->texts);
-  train->add_option("--devices", config.devices, "Number of devices (default: 1, or all ranks of a launched job)")
-      ->check(kWhole);
+  train->add_option("--devices", config.devices, "Number of devices (default: 1, or all ranks of a launched job)");
   train->add_option("--plan", args->plan,
                     "How devices share the work (parts: amdahl plan --help-all), as in zero1,m2 or dp2.pp2,1f1b,m4");
   add_engine_options(train, config.engine, args->texts);
-  train->add_option("--batch-size", config.batch_size, "Global batch")->check(kWhole)->capture_default_str();
-  train->add_option("--epochs", config.epochs)->check(kWhole)->capture_default_str();
+  train->add_option("--batch-size", config.batch_size, "Global batch")->capture_default_str();
+  train->add_option("--epochs", config.epochs)->capture_default_str();
   train->add_option("--validation", config.validation_fraction, "Fraction of the rows held out for validation")
       ->capture_default_str();
   train
       ->add_option("--check-every", config.check_every,
                    "Steps between comparisons of the devices' weights, bit by bit; 0: after the last step alone")
-      ->check(kNatural)
       ->capture_default_str();
   add_output_dir(train, config.output_dir, "results/local/train-TIME");
   train->add_option("--save", config.save, "File for the weights after the last epoch, FILE.safetensors");
-  train->add_option("--checkpoint-every", config.checkpoint_every, "Steps between checkpoints (default: none)")
-      ->check(kWhole);
+  train->add_option("--checkpoint-every", config.checkpoint_every, "Steps between checkpoints (default: none)");
   train->add_option("--checkpoint-dir", config.checkpoint_dir, "Folder of the checkpoints (default: in --output-dir)");
   train->add_flag("--resume", config.resume, "Go on from the newest intact checkpoint, if there is one");
   train

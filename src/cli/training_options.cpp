@@ -16,12 +16,7 @@ std::vector<std::string> preset_names() {
 
 void set_timeout(const std::string& text, EngineConfig& engine) {
   engine.auto_timeout = text == "auto";
-  if (engine.auto_timeout) return;
-  const std::optional<double> seconds = parse_decimal(text);
-  if (!seconds)
-    throw Error(Cause::usage, fmt::format("--timeout: '{}' is not a number written in decimal", text),
-                "seconds, for example 60, or auto");
-  engine.timeout_seconds = *seconds;
+  if (!engine.auto_timeout) engine.timeout_seconds = parse_quantity(text, Unit::seconds, "--timeout");
 }
 
 /// --deterministic, without a value or with one, for the plans that are to be run.
@@ -74,7 +69,6 @@ void add_training_options(CLI::App* app, TrainingConfig& training, TrainingTexts
       ->capture_default_str();
   app->add_option("--lr-warmup-steps", training.lr_warmup_steps,
                   "Steps in which the learning rate rises linearly to its full value")
-      ->check(kNatural)
       ->capture_default_str();
   app->add_option("--data", training.data.data_path,
                   "CSV file, tokens (FILE.bin), text (FILE.txt) or images (FILE.npy) (default: the study's "

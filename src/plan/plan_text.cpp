@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -55,6 +56,26 @@ double number_of(std::string_view text) {
   throw Error(Cause::usage, "plan: " + what, remedy);
 }
 
+/// A plan from its parts.
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ",") + part;
+  return text;
+}
+
+/// "dp4tp2" with its dot: "dp4.tp2"; other texts as they are.
+std::string with_dots(std::string_view part) {
+  std::string text;
+  for (size_t i = 0; i < part.size(); ++i) {
+    const bool axis =
+        std::any_of(kAxes.begin(), kAxes.end(), [&](const Axis& one) { return part.substr(i).starts_with(one.name); });
+    const bool after_number = i > 0 && std::isdigit(static_cast<unsigned char>(part[i - 1]));
+    text += axis && after_number ? "." : "";
+    text += part[i];
+  }
+  return text;
+}
+
 /// The axis of "dp2"; null for other texts.
 const Axis* axis_of(std::string_view part, int64_t& size) {
   for (const Axis& axis : kAxes) {
@@ -70,16 +91,36 @@ const Axis* axis_of(std::string_view part, int64_t& size) {
 class Parser {
  public:
   ParallelPlan parse(std::string_view text) {
-    for (const std::string_view part : split_at(text, ',')) take(part);
+    refuse_two_meshes(text);
+    for (const std::string_view part : split_at(text, ',')) take(part, text);
     if (plan_.strategy.empty()) plan_.strategy = plan_.mesh.dp > 1 ? "ddp" : "single";
     if (plan_.mesh.pp > 1 && !given_.contains("accumulate")) plan_.accumulate = 2 * plan_.mesh.pp;
     return plan_;
   }
 
  private:
-  void take(std::string_view part) {
+  /// "dp2,tp2" is one plan of four devices or two plans of two.
+  static void refuse_two_meshes(std::string_view text) {
+    std::vector<std::string> meshes, parts{""};
+    int64_t size = 0;
+    for (const std::string_view part : split_at(text, ','))
+      (axis_of(split_at(part, '.').front(), size) ? meshes : parts).emplace_back(part);
+    if (meshes.size() < 2) return;
+    for (const std::string& mesh : meshes) parts.front() += (parts.front().empty() ? "" : ".") + mesh;
+    refuse_plan(fmt::format("'{}' has {} meshes", printable(text, 80), meshes.size()),
+                fmt::format("`plans={}`, or several plans: {}", joined(parts), fmt::join(meshes, " ")));
+  }
+
+  void take(std::string_view part, std::string_view plan) {
     if (part.empty()) refuse_plan("it has an empty part");
     if (take_mesh(part) || take_strategy(part) || take_field(part)) return;
+    if (const std::string dotted = with_dots(part); dotted != part) {
+      std::vector<std::string> parts;
+      for (const std::string_view each : split_at(plan, ','))
+        parts.push_back(each == part ? dotted : std::string(each));
+      refuse_plan(fmt::format("unknown part '{}'", printable(part, 40)),
+                  fmt::format("`plans={}`: axes are joined with dots", printable(joined(parts), 80)));
+    }
     std::vector<std::string> known{"dp2", "tp2", "pp2"};
     known.insert(known.end(), kStrategies.begin(), kStrategies.end());
     for (const PlanField& field : plan_fields()) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 
 #include "amdahl/error.h"
 
@@ -24,11 +26,17 @@ constexpr double kConvertingGemm = 0.55;
 // Steps of small models on an H100 were fitted with 4.5 to 6.1 TB/s (results/h100/planner), while its memory has 3.35.
 constexpr double kSpill = 0.6;
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
 template <class Kind>
 const Kind& find_kind(const std::vector<Kind>& kinds, std::string_view name, const char* what, const char* also = "") {
   std::vector<std::string> names;
   for (const Kind& kind : kinds) {
-    if (kind.name == name) return kind;
+    if (kind.name == lower_case(name)) return kind;
     names.emplace_back(kind.name);
   }
   throw Error(Cause::usage, fmt::format("unknown {} '{}'", what, name), choices_hint(name, names) + also);
@@ -48,13 +56,27 @@ const std::vector<LinkKind>& link_kinds() {
       {"pcie5", 63 * kPcieCopy * kRing, 0, kNvlinkBase, kPcieHop,
        "PCI Express 5.0 x16; 50.7 GB/s measured to an H200's host"},
       {"host", 38.9 * kRing, 84.4 * kRing, kNvlinkBase, kHostHop, "copies through host memory: results/h200/fabric"},
+      {"net100", 12.5 * 0.92, 0, 15, 5, "100 Gb/s network; as net200"},
       {"net200", 25 * 0.92, 0, 15, 5, "200 Gb/s network; 23 GB/s usual of it"},
       {"net400", 50 * 0.92, 0, 15, 5, "400 Gb/s network; as net200"},
   };
   return kinds;
 }
 
-const LinkKind& find_link_kind(std::string_view name) { return find_kind(link_kinds(), name, "link"); }
+const LinkKind& find_link_kind(std::string_view name) {
+  constexpr std::string_view kRate = "/s";  // of 230GB/s, which is no kind: the nearest kind is proposed
+  if (!name.ends_with(kRate)) return find_kind(link_kinds(), name, "link");
+  const double gbps = parse_quantity(name, Unit::rate, "link");
+  const auto distance = [&](const LinkKind& link) { return std::abs(std::log(std::max(gbps, 1e-3) / link.gbps)); };
+  const LinkKind* near = &link_kinds().front();
+  std::vector<std::string_view> names;
+  for (const LinkKind& link : link_kinds()) {
+    names.push_back(link.name);
+    if (distance(link) < distance(*near)) near = &link;
+  }
+  throw Error(Cause::usage, fmt::format("link '{}' is a rate, and links are given by their kind", name),
+              fmt::format("{}? or one of {}", near->name, fmt::join(names, ", ")));
+}
 
 Rates with_link(Rates rates, const LinkKind& link) {
   rates.tp_gbps = rates.dp_gbps = rates.pp_gbps = link.gbps;

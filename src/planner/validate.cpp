@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "planner/fit.h"
@@ -65,13 +66,16 @@ std::vector<double> errors_of(const Rows& rows) {
 
 using Grouping = std::string (*)(const MeasuredIteration&);
 
+using FitProgress = std::function<void(const std::string& what)>;
+
 // Predicts each group by a fit to the others; the rows then hold these predictions.
-std::vector<ErrorSummary> leave_out(std::vector<Row>& rows, Grouping group) {
+std::vector<ErrorSummary> leave_out(std::vector<Row>& rows, Grouping group, const FitProgress& progress) {
   std::map<std::string, std::vector<Row*>> groups;
   for (Row& row : rows) groups[group(*row.measured)].push_back(&row);
   std::vector<ErrorSummary> summaries;
   if (groups.size() < 2) return summaries;
   for (auto& [name, members] : groups) {
+    progress("without " + name);
     std::vector<const FitRow*> others;
     for (const Row& row : rows)
       if (group(*row.measured) != name) others.push_back(&row.fit);
@@ -244,8 +248,28 @@ ErrorSummary errors_of_tool(const std::string& name, const std::vector<MeasuredI
   return summarise_errors(name, errors);
 }
 
+namespace {
+
+constexpr Grouping kSizes[] = {
+    [](const MeasuredIteration& m) { return fmt::format("hidden {}", m.hidden); },
+    [](const MeasuredIteration& m) { return fmt::format("layers {}", m.layers); },
+    [](const MeasuredIteration& m) { return fmt::format("micro-batch {}", m.micro_batch); },
+    [](const MeasuredIteration& m) { return fmt::format("global batch {:>3}", m.global_batch); },
+    [](const MeasuredIteration& m) { return fmt::format("tp {}", m.tp); },
+    [](const MeasuredIteration& m) { return fmt::format("pp {}", m.pp); },
+};
+
+int count_groups(const std::vector<Row>& rows, Grouping group) {
+  std::set<std::string> names;
+  for (const Row& row : rows) names.insert(group(*row.measured));
+  return names.size() < 2 ? 0 : static_cast<int>(names.size());
+}
+
+}  // namespace
+
 PlanValidation validate_planner(const std::vector<MeasuredIteration>& known_of,
-                                const std::vector<MeasuredIteration>& also_of, bool sizes) {
+                                const std::vector<MeasuredIteration>& also_of, bool sizes,
+                                const std::function<void(int done, int total, const std::string& left_out)>& progress) {
   PlanValidation result;
   std::vector<MeasuredIteration> measured = known_of, also = also_of;
   result.recompute = assume_recomputation(measured, also);
@@ -257,6 +281,11 @@ PlanValidation validate_planner(const std::vector<MeasuredIteration>& known_of,
   std::vector<Row*> all, all_further;
   for (Row& row : rows) every.push_back(&row.fit), all.push_back(&row);
   for (Row& row : further) all_further.push_back(&row);
+  int total = 1 + count_groups(rows, layout_name), done = 0;
+  if (sizes)
+    for (const Grouping group : kSizes) total += count_groups(rows, group);
+  const FitProgress fit = [&](const std::string& what) { progress(done++, total, what); };
+  fit("all rows");
   const Rates rates = fit_rates(every, prior_of(rows));
   result.calibration =
       calibration_of(rates, ConstantOrigin::fitted, fmt::format("least squares over {} steps", rows.size()));
@@ -267,19 +296,11 @@ PlanValidation validate_planner(const std::vector<MeasuredIteration>& known_of,
   predict_with(rates, all_further);
   result.also = summarise_errors("further rows", errors_of(further));
 
-  constexpr Grouping kSizes[] = {
-      [](const MeasuredIteration& m) { return fmt::format("hidden {}", m.hidden); },
-      [](const MeasuredIteration& m) { return fmt::format("layers {}", m.layers); },
-      [](const MeasuredIteration& m) { return fmt::format("micro-batch {}", m.micro_batch); },
-      [](const MeasuredIteration& m) { return fmt::format("global batch {:>3}", m.global_batch); },
-      [](const MeasuredIteration& m) { return fmt::format("tp {}", m.tp); },
-      [](const MeasuredIteration& m) { return fmt::format("pp {}", m.pp); },
-  };
   if (sizes)
     for (const Grouping group : kSizes)
-      for (ErrorSummary& one : leave_out(rows, group)) result.sizes.push_back(std::move(one));
+      for (ErrorSummary& one : leave_out(rows, group, fit)) result.sizes.push_back(std::move(one));
 
-  result.layouts = leave_out(rows, layout_name);  // last, so that the rows keep these predictions
+  result.layouts = leave_out(rows, layout_name, fit);  // last, so that the rows keep these predictions
   result.left_out_layout = summarise_errors("layout left out", errors_of(rows));
   const Ranks replica = ranks_within(rows, false), global = ranks_within(rows, true);
   result.rank_by_replica_batch = replica.mean, result.rank_by_global_batch = global.mean;

@@ -15,13 +15,26 @@ namespace {
 constexpr double kBytesPerGb = 1e9;
 constexpr int kMostGpus = 4096;
 
+constexpr double kMostGpus = 4096, kLeastGb = 0.001, kMostGb = 1e6;
+
 double number_of(std::string_view key, std::string_view value, double least, double most) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || !(number >= least) || !(number <= most))
-    throw Error(Cause::usage, fmt::format("what-if {}={}: no number from {} to {}", key, value, least, most),
-                fmt::format("{}={}", key, key == "gpus" ? 8 : 80));
+  const bool gpus = key == "gpus";
+  double number = -1;
+  try {
+    number = parse_quantity(value, gpus ? Unit::count : Unit::number, key);
+  } catch (const Error&) {  // refused below, with the range
+  }
+  if (!(number >= least && number <= most))
+    throw Error(Cause::usage, fmt::format("what-if {}: '{}' is no number from {} to {}", key, value, least, most),
+                fmt::format("{}? or one of {} to {}", gpus ? 8 : 80, least, most));
   return number;
+}
+
+/// The assumption that "8xh200" means; empty for other texts.
+std::string meant_by(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const GpuKind* gpu = gpu_kind_of(text.substr(digits));
+  return digits == 0 || !gpu ? "" : fmt::format("gpus={},gpu={}", text.substr(0, digits), gpu->name);
 }
 
 void set_rate(Calibration& calibration, const RateField& field, double value, const std::string& source) {
@@ -128,14 +141,18 @@ WhatIf parse_what_if(std::string_view text, int node_gpus) {
     const std::string_view key = item.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? "" : item.substr(equals + 1);
     static const std::vector<std::string> known{"gpus", "nodes", "link", "network", "gpu", "memory-gb"};
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      throw Error(Cause::usage, fmt::format("what-if does not know '{}'", item), choices_hint(key, known));
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      const std::string meant = meant_by(item);
+      throw Error(Cause::usage, fmt::format("what-if does not know '{}'", meant.empty() ? key : item),
+                  meant.empty() ? choices_hint(key, known)
+                                : meant + "? or one of gpus=N, nodes=N, link=KIND, network=KIND, gpu=KIND, memory-gb=N");
+    }
     if (!seen.insert(key).second)
       throw Error(Cause::usage, fmt::format("what-if has two values of {}", key), "one of them");
     if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, kMostGpus));
     if (key == "nodes") what_if.nodes = static_cast<int>(number_of(key, value, 2, 512));
     if (key == "network") parse_network(value, what_if);
-    if (key == "memory-gb") what_if.memory_gb = number_of(key, value, 0.001, 1e6);
+    if (key == "memory-gb") what_if.memory_gb = number_of(key, value, kLeastGb, kMostGb);
     if (key == "link") what_if.link = &find_link_kind(value);
     if (key == "gpu" && value.ends_with(".toml"))
       what_if.gpu_file = value;

@@ -28,7 +28,7 @@ const CommRow& find_comm(std::string_view name) {
   if (row != kComms.end()) return *row;
   std::vector<std::string> names;
   for (const CommRow& each : kComms) names.emplace_back(each.name);
-  throw Error(Cause::usage, fmt::format("unknown `comm={}`", name), choices_hint(std::string(name), names));
+  throw Error(Cause::usage, fmt::format("`comm`: unknown value '{}'", name), choices_hint(std::string(name), names));
 }
 
 std::optional<SymmetricOptions> symmetric_options(const EngineConfig& config, const std::string& device_kind) {

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string taken_remedy(std::string_view kind) {
-  return kind == "study" ? "another folder, or `resume` to go on with that run" : "another folder, or remove that one";
+  return fmt::format("`overwrite` to replace it, {}another folder",
+                     kind == "study" ? "`resume` to go on with it, or " : "or ");
 }
 
 FileDescriptor open_records(const fs::path& path, int flags, std::string_view kind) {

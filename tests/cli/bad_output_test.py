@@ -42,7 +42,7 @@ def check_full_disk(case):
 def check_full_disk_while_reporting(case):
     case.run("study", *TINY, "--runs", "2", "-q", "-o", "r")
     before = {name: case.path(f"r/{name}").read_bytes() for name in ("summary.json", "report.md")}
-    case.refused(7, "disk-full", "report", "r", preexec_fn=limit_files(500), says=["summary.json"])
+    case.refused(7, "disk-full", "report", "r", "--write", preexec_fn=limit_files(500), says=["summary.json"])
     assert {name: case.path(f"r/{name}").read_bytes() for name in before} == before, "an old report was damaged"
     assert len(os.listdir(case.path("r"))) == 3, "a temporary file was left"
     case.refused(7, "disk-full", "study", *TINY, "-o", "s", preexec_fn=limit_files(10), says=["s/records.jsonl"])

@@ -117,7 +117,7 @@ def check_report_is_what_the_run_printed(case):
     assert printed == case.path("r/report.txt").read_text() + "run: r\n"
     case.path("alone").mkdir()
     shutil.copy(case.path("r/records.jsonl"), case.path("alone"))
-    rebuilt = case.run("report", "alone").stdout
+    rebuilt = case.run("report", "alone", "--write").stdout
     assert rebuilt == case.path("r/report.txt").read_text() + "report: alone/report.txt\n", rebuilt
     for name in ("report.txt", "curves.svg"):
         assert case.path(f"alone/{name}").read_bytes() == case.path(f"r/{name}").read_bytes(), name

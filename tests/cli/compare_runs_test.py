@@ -34,7 +34,7 @@ def steady_run(case, folder, factor=1.0, spread=0.002):
         for series in line["series"]:
             series["samples"] = [values.get(series["name"], series["samples"][0])]
     case.write(f"{folder}/records.jsonl", "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-    case.run("report", folder)
+    case.run("report", folder, "--write")
     return folder
 
 
@@ -86,7 +86,7 @@ def check_strategies_are_paired(case):
     for name in ("ddp", "zero1"):
         lines = [line for line in lines_of(case.path(name)) if line.get("axes", {}).get("devices") != 1]
         case.write(f"{name}/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    case.refused(*USAGE, "compare", "ddp", "zero1", says=["no cell in common", "try: --pair strategy=ddp:zero1"])
+    case.refused(*USAGE, "compare", "ddp", "zero1", says=["no cell in common", "--pair strategy=ddp:zero1"])
     case.run(*paired)
 
 

@@ -41,7 +41,7 @@ def study(case, folder="run", steps=((16, 1, 100), (16, 2, 200), (64, 1, 100), (
             for series in line["series"]:
                 series["samples"] = [values.get(series["name"], series["samples"][0])]
     case.write(f"{folder}/records.jsonl", "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-    case.run("report", folder)
+    case.run("report", folder, "--write")
     return folder
 
 

@@ -62,7 +62,7 @@ def check_report_is_what_the_run_printed(case):
     assert printed == written["report.txt"].decode() + "run: r\n" and "SLOW 0 -> 1" in printed, printed
     for name in ("report.txt", "heat-map.svg"):
         case.path(f"r/{name}").unlink()
-    result = case.run("report", "r")
+    result = case.run("report", "r", "--write")
     assert result.stdout == written["report.txt"].decode() + "report: r/report.txt\n" and result.stderr == "", result
     assert written == {name: case.path(f"r/{name}").read_bytes() for name in written}
     shown = json.loads(case.run("report", "r", "--json").stdout)
@@ -75,7 +75,7 @@ def check_report_without_the_machine(case):
     case.run(*QUICK, "-t", "pairs,integrity", "--output-dir", "r")
     case.path("alone").mkdir()
     shutil.copy(case.path("r/records.jsonl"), case.path("alone"))
-    result = case.run("report", "alone")
+    result = case.run("report", "alone", "--write")
     assert result.stdout == case.path("r/report.txt").read_text() + "report: alone/report.txt\n", result.stdout
     assert "alone/machine.json is not there" in result.stderr, result.stderr
     assert case.path("alone/heat-map.svg").read_bytes() == case.path("r/heat-map.svg").read_bytes()
@@ -89,7 +89,7 @@ def check_report_of_a_stopped_run(case):
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 130
     assert not case.path("r/report.txt").exists()
-    result = case.run("report", "r")
+    result = case.run("report", "r", "--write")
     assert "host_to_device_memcpy_ce: GB/s" in result.stdout, result
     assert result.stderr.count("\n") == 2 and "has no line that ends the run" in result.stderr, result
     assert "the run ended early" in result.stdout and "the run ended early" in result.stderr, result

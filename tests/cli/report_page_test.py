@@ -2,6 +2,7 @@
 page is looked at in tests/browser."""
 import base64
 import hashlib
+import gzip
 import json
 import os
 import pathlib
@@ -39,23 +40,30 @@ def check_page_says_what_was_measured(case):
 
 
 def check_folder_of_runs(case):
-    """A folder of run folders stands for them, for text and page; one without any is refused."""
+    """A folder stands for the runs below it, at any depth, for text and page; one without any is refused."""
     for name, seed in (("b", 1), ("a", 2)):
         study_fixture.study(case.path(f"runs/{name}"), seed=seed)
     case.path("runs/empty").mkdir()
-    out = case.run("report", "runs").stdout
+    before = sorted(path.name for path in case.path("runs").rglob("*"))
+    assert case.run("report", "runs").stdout == case.run("report", "runs/a", "runs/b").stdout
+    assert sorted(path.name for path in case.path("runs").rglob("*")) == before, "a report left something behind"
+    out = case.run("report", "runs", "--write").stdout
     assert out.index("report: runs/a/report.md") < out.index("report: runs/b/report.md"), out
-    assert out == case.run("report", "runs/a", "runs/b").stdout
+    deep = case.path("deep/one/two")
+    deep.mkdir(parents=True)
+    deep.joinpath("study.jsonl.gz").write_bytes(gzip.compress(case.path("runs/a/records.jsonl").read_bytes()))
+    deep.joinpath("notes.jsonl").write_text('{"text":"no run"}\n')
+    assert case.run("report", "deep").stdout == case.run("report", "runs/a").stdout
     assert page_of(case, "runs") == page_of(case, "runs/a", "runs/b")
     case.run("report", "runs", "--md", "page.md", env=NO_PICTURES)
-    case.refused(2, "usage", "report", "runs/empty", says=["runs/empty", "no folder in it holds one", "records.jsonl"])
-    case.refused(2, "usage", "report", "runs/empty", "--html", "p.html", says=["runs/empty", "no folder in it holds one"])
+    case.refused(2, "usage", "report", "runs/empty", says=["runs/empty", "no run is stored there or below", "records.jsonl"])
+    case.refused(2, "usage", "report", "runs/empty", "--html", "p.html", says=["runs/empty", "no run is stored there or below"])
     case.refused(2, "usage", "report", "runs", "runs/a", "--html", "p.html", says=["runs/a is given twice"])
     case.refused(2, "usage", "report", "runs", "--json", says=["--json of 2 runs"])
     case.refused(2, "usage", "report", "nowhere", says=["nowhere"])
     # One run that cannot be read does not hide the others.
     case.write("runs/a/records.jsonl", "broken\n")
-    result = case.refused(5, "store-corrupt", "report", "runs", says=["runs/a/records.jsonl:1"])
+    result = case.refused(5, "store-corrupt", "report", "runs", "--write", says=["runs/a/records.jsonl:1"])
     assert "report: runs/b/report.md" in result.stdout, result.stdout
 
 

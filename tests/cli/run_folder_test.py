@@ -24,7 +24,7 @@ def check_runs_of_one_second_have_folders_of_their_own(case):
 
 
 def check_quick_study_and_report(case):
-    result = case.run("study", *TINY, "--quick", "-o", "r")
+    result = case.run("study", *TINY, "-o", "r")
     assert "report: r/report.md" in result.stdout, result.stdout
     assert result.stderr.startswith("plan: "), result.stderr
     run = case.path("r")
@@ -37,7 +37,7 @@ def check_quick_study_and_report(case):
     before = {name: (run / name).read_bytes() for name in ("report.md", "summary.json", "records.jsonl")}
     os.remove(run / "report.md")
     os.remove(run / "summary.json")
-    again = case.run("report", "r")
+    again = case.run("report", "r", "--write")
     for name, content in before.items():
         assert (run / name).read_bytes() == content, f"{name} differs after report"
     assert again.stdout.strip() in result.stdout, "report prints something else than the study did"
@@ -47,6 +47,23 @@ def check_quick_study_and_report(case):
         assert (run / name).read_bytes() == content, f"{name} differs after report of the file"
 
 
+def check_overwrite(case):
+    """The second run of a command replaces the first; one that is refused leaves it."""
+    case.run("study", *TINY, "-q", "-o", "r")
+    first = case.path("r/records.jsonl").read_bytes()
+    case.refused(2, "usage", "study", *TINY, "-q", "-o", "r", says=["already holds a run", "--overwrite"])
+    case.refused(2, "usage", "study", *TINY, "-q", "-o", "r", "--overwrite", "--model", "nothing")
+    case.run("study", *TINY, "-q", "-o", "r", "--overwrite", "--dry-run")
+    assert case.path("r/records.jsonl").read_bytes() == first and os.listdir(case.folder) == ["r"]
+    case.run("study", *TINY, "-q", "-o", "r", "--overwrite", "--runs", "2")
+    assert len(keys_of(case.path("r"))) == 4 and os.listdir(case.folder) == ["r"], os.listdir(case.folder)
+    case.path("notes").mkdir()
+    case.write("notes/mine.txt", "kept")
+    case.refused(2, "usage", "study", *TINY, "-q", "-o", "notes", "--overwrite", says=["holds no run"])
+    case.refused(2, "usage", "study", *TINY, "-q", "--overwrite", says=["--output-dir"])
+    assert case.path("notes/mine.txt").read_text() == "kept"
+
+
 def check_truncated_last_line(case):
     study(case, "r")
     path = case.path("r/records.jsonl")
@@ -54,6 +71,7 @@ def check_truncated_last_line(case):
     path.write_bytes(text[:-30])
     result = case.run("report", "r")
     assert "warning: " in result.stderr and "r/records.jsonl:8: the last line is truncated" in result.stderr, result.stderr
+    case.run("report", "r", "--write")
     assert "truncated" in case.path("r/report.md").read_text(), "the report does not say it"
     study(case, "r", "--resume")
     assert sorted(keys_of(case.path("r"))) == sorted((16, n, s, i) for n, s in ((1, "single"), (2, "ddp")) for i in range(3))

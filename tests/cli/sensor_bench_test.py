@@ -154,7 +154,7 @@ def check_report_is_what_the_run_printed(case):
     written = case.path("r/report.txt").read_text()
     assert printed == written + "run: r\n", printed
     case.path("r/report.txt").unlink()
-    assert case.run("report", "r").stdout.startswith(written)
+    assert case.run("report", "r", "--write").stdout.startswith(written)
     assert case.path("r/report.txt").read_text() == written
     case.refused(2, "usage", *words, says=["r"])
 

@@ -268,7 +268,7 @@ def check_dry_run(folder):
     with mp.Programs(2, mp.torchrun_env, folder, *STUDY, "--devices", "2", "--runs", "3", "--dry-run") as world:
         world.wait_all(30)
         world.expect(0)
-        assert "expected time" in world.ranks[0].text() and world.ranks[1].text() == "", world.texts()
+        assert "per device (modelled)" in world.ranks[0].text() and world.ranks[1].text() == "", world.texts()
     print("ok: one rank prints the plan")
 
 

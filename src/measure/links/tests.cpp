@@ -289,7 +289,8 @@ std::vector<const LinkTest*> find_link_tests(const std::vector<std::string>& nam
     if (!known.contains(name)) {
       std::vector<std::string> choices(known.begin(), known.end());
       throw Error(Cause::usage, fmt::format("unknown link test '{}'", name),
-                  nearest_name(name, choices).empty() ? "`links list`" : nearest_name(name, choices) + "?");
+                  nearest_name(name, choices).empty() ? "`links list`"
+                                                      : nearest_name(name, choices) + "? or one of `links list`");
     }
     wanted.insert(*known.find(name));
   }

@@ -222,9 +222,4 @@ RankTrace StudyCellRank::trace(int64_t first, int64_t end) {
   return trace_steps(rank_, trainer_, pool_, {first, end, options_.launch, options_.timeout_seconds}, trace_stamps_);
 }
 
-double StudyCellRank::probe(int steps) {
-  one_step(0);
-  return timed_steps(0, steps, nullptr);
-}
-
 }  // namespace amdahl

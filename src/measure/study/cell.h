@@ -48,8 +48,6 @@ class StudyCellRank {
   RankRun run();
   /// Fresh weights, `first` steps, then steps up to `end` with stamps of every piece. Not a sample of the study.
   RankTrace trace(int64_t first, int64_t end);
-  /// Mean time of one step in us over `steps` steps.
-  double probe(int steps);
 
  private:
   enum class Account { none, discarded, measured };

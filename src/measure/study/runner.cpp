@@ -18,12 +18,10 @@
 namespace amdahl {
 namespace {
 
-constexpr int kProbeSteps = 3;
 constexpr int kDiscardedRuns = 1;  // of a cell before its first counted one
 // Of the first cell on a device in a process. On an H200, copies of initial weights from the host change the launch
 // cost: a graph takes 1.2 us less before the fourth such copy than after it.
 constexpr int kFirstDiscardedRuns = 3;
-constexpr int kAccountSteps = 60;  // approximate duration of a run's step account, in steps
 
 // All ranks of one cell, and its state and results so far.
 struct Cell {
@@ -330,25 +328,6 @@ void run_study_cells(Fleet& fleet, const Dataset& data, const StudySettings& set
     if (error.cause() != Cause::interrupted) throw;
     throw Error(Cause::interrupted, "stopped by the user; the runs measured so far are kept", "`resume` to go on");
   }
-}
-
-double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings) {
-  double seconds = 0;
-  for (const auto& group : settings.groups) {
-    for (const StudyCellSpec& spec : group) {
-      std::vector<Cell> cells;
-      cells.push_back({.spec = spec, .options = options_of(settings, spec)});
-      Cell& cell = cells.front();
-      make_room(fleet, data, settings, cells, cell);
-      double step_us = 0;
-      fleet.run(spec.devices, [&](RankContext& rank) {
-        const double mine = cell_rank(rank, data, settings, cell).probe(kProbeSteps);
-        if (rank.rank == 0) step_us = mine;
-      });
-      seconds += step_us * 1e-6 * runs_of(settings, spec) * (settings.warmup + settings.steps + kAccountSteps);
-    }
-  }
-  return seconds;
 }
 
 }  // namespace amdahl

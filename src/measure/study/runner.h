@@ -83,7 +83,4 @@ std::vector<size_t> order_of_run(const std::vector<StudyCellSpec>& cells, int ru
 /// Number of runs of a cell.
 int runs_of(const StudySettings& settings, const StudyCellSpec& cell);
 
-/// Expected duration of all runs of the grid in seconds, extrapolated from a few probe steps of each cell.
-double probe_study_seconds(Fleet& fleet, const Dataset& data, const StudySettings& settings);
-
 }  // namespace amdahl

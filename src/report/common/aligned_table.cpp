@@ -37,24 +37,50 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
+                          size_t width) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - display_width(row[i]), ' ');
-      const bool to_right = right.empty() ? i > 0 : right[i];
-      line += (i ? "  " : "") + (to_right ? pad + row[i] : row[i] + pad);
+  for (size_t first = 0; first < widths.size();) {
+    std::vector<size_t> columns;
+    size_t used = 0;
+    if (first > 0) columns.push_back(0), used = widths[0];
+    do {
+      used += widths[first] + (columns.empty() ? 0 : 2);
+      columns.push_back(first++);
+    } while (first < widths.size() && (width == 0 || used + 2 + widths[first] <= width));
+    text += text.empty() ? "" : "\n";
+    for (const auto& row : rows) {
+      std::string line;
+      for (const size_t i : columns) {
+        if (i >= row.size()) continue;
+        const std::string pad(widths[i] - display_width(row[i]), ' ');
+        const bool to_right = right.empty() ? i > 0 : right[i];
+        line += (i == columns.front() ? "" : "  ") + (to_right ? pad + row[i] : row[i] + pad);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
   }
   return text;
+}
+
+std::string fitted_lines(std::string_view text, size_t width) {
+  std::string fitted;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (width == 0 || display_width(line) <= width)
+      fitted += std::string(line) + "\n";
+    else
+      for (const std::string& part : wrapped_lines(line, width, 2)) fitted += part + "\n";
+  }
+  return fitted;
 }
 
 std::vector<std::string> wrapped_lines(std::string_view text, size_t width, size_t indent) {

@@ -24,25 +24,25 @@ std::string sign_percent(double predicted, double measured) {
 
 }  // namespace
 
-std::string calibration_outcome_text(const CalibrationOutcome& outcome) {
+std::string calibration_outcome_text(const CalibrationOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{{"model", "batch", "plan", "measured", "predicted without it", "error"}};
   for (const ProbedStep& step : outcome.steps)
     rows.push_back({step.model, with_thousands(step.global_batch), step.plan, time_text(step.measured_us),
                     time_text(step.predicted_us), sign_percent(step.predicted_us, step.measured_us)});
   std::string text = calibration_text(outcome.calibration) +
-                     fmt::format(", {:.0f} s\n\n", outcome.calibration.seconds) + aligned_table(rows) + "\n";
+                     fmt::format(", {:.0f} s\n\n", outcome.calibration.seconds) + aligned_table(rows, {}, width) + "\n";
   text += error_text(outcome.in_sample) + error_text(outcome.left_out_model);
   text += fmt::format("{:.0f} % of the steps lie in the 95 % interval of a fit without their model\n\n",
                       100 * outcome.coverage);
   std::vector<std::vector<std::string>> constants{{"constant", "value", "unit", "origin"}};
   for (const CalibrationConstant& c : outcome.calibration.constants)
     constants.push_back({c.name, format_number(c.value), c.unit, std::string(to_string(c.origin))});
-  text += aligned_table(constants);
+  text += aligned_table(constants, {}, width);
   if (!outcome.machine_file.empty()) text += fmt::format("machine file: {}\n", outcome.machine_file);
   return text;
 }
 
-std::string thresholds_text(const ThresholdsOutcome& outcome) {
+std::string thresholds_text(const ThresholdsOutcome& outcome, size_t width) {
   const auto size = [](int64_t parameters) {
     return parameters > 0 ? with_thousands(parameters) : std::string("none");
   };
@@ -57,24 +57,24 @@ std::string thresholds_text(const ThresholdsOutcome& outcome) {
              "from which size on several devices pay (the {} of the speedup at 1.10 or above, dense layers, "
              "ddp; modelled)\n{}\n\n",
              interval_head(outcome.calibration), calibration_text(outcome.calibration)) +
-         aligned_table(rows) +
+         aligned_table(rows, {}, width) +
          "\nthe published study, for two RTX 4070 Ti SUPER without peer access, says in different places: never below "
          "500,000 or 1,000,000; from 10,000,000 at a batch of 64; break-even at 15,000,000 to 20,000,000\n";
 }
 
-std::string verification_text(const VerifyOutcome& outcome) {
+std::string verification_text(const VerifyOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{
       {"plan", "chosen", "predicted", interval_head(outcome.prediction.calibration), "measured", "error", "inside"}};
   for (const VerifiedPlan& plan : outcome.plans)
     rows.push_back({plan.plan.text, plan.random ? "random" : "best", time_text(plan.plan.step.step_us),
                     interval_text(plan.plan.step.interval), time_text(plan.measured_us),
                     sign_percent(plan.plan.step.step_us, plan.measured_us), plan.inside ? "yes" : "no"});
-  std::string text = aligned_table(rows);
+  std::string text = aligned_table(rows, {}, width);
   std::vector<std::vector<std::string>> parts{{"plan", "part", "predicted", "measured"}};
   for (const VerifiedPlan& plan : outcome.plans)
     for (const PlanPart& part : plan.parts)
       parts.push_back({plan.plan.text, part.name, time_text(part.predicted_us), time_text(part.measured_us)});
-  if (parts.size() > 1) text += "\n" + aligned_table(parts);
+  if (parts.size() > 1) text += "\n" + aligned_table(parts, {}, width);
   std::vector<std::vector<std::string>> terms{{"term, as part of the step", "mean error", "bias"}};
   for (const TermError& term : outcome.terms)
     terms.push_back({term.name, fmt::format("{:.1f} %", 100 * term.mean), fmt::format("{:+.1f} %", 100 * term.bias)});

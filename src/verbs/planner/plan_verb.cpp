@@ -11,6 +11,7 @@
 #include "planner/rank.h"
 #include "planner/validate.h"
 #include "planner/what_if.h"
+#include "report/common/aligned_table.h"
 #include "report/page/html_page.h"
 #include "report/page/text_page.h"
 #include "report/plan/page.h"
@@ -161,22 +162,33 @@ ThresholdsOutcome run_thresholds(const ThresholdsConfig& config) {
   return outcome;
 }
 
-std::string to_text(const ThresholdsOutcome& outcome) { return thresholds_text(outcome); }
+std::string to_text(const ThresholdsOutcome& outcome, int width) {
+  const auto columns = static_cast<size_t>(width);
+  return fitted_lines(thresholds_text(outcome, columns), columns);
+}
 std::string to_json(const ThresholdsOutcome& outcome) { return thresholds_to_json(outcome); }
 std::string to_text(const PlanOutcome& outcome, int width) { return text_page(plan_page(outcome, ""), {width}); }
-std::string to_text(const CalibrationOutcome& outcome) { return calibration_outcome_text(outcome); }
-std::string to_text(const VerifyOutcome& outcome) { return verification_text(outcome); }
+std::string to_text(const CalibrationOutcome& outcome, int width) {
+  const auto columns = static_cast<size_t>(width);
+  return fitted_lines(calibration_outcome_text(outcome, columns), columns);
+}
+std::string to_text(const VerifyOutcome& outcome, int width) {
+  const auto columns = static_cast<size_t>(width);
+  return fitted_lines(verification_text(outcome, columns), columns);
+}
 std::string to_json(const CalibrationOutcome& outcome) { return calibration_outcome_to_json(outcome); }
 std::string to_json(const VerifyOutcome& outcome) { return verification_to_json(outcome); }
 std::string to_json(const PlanOutcome& outcome) { return plan_outcome_to_json(outcome); }
 
-PlanValidation run_planner_validation(const PlannerValidationConfig& config) {
+PlanValidation run_planner_validation(const PlannerValidationConfig& config, Observer& observer) {
   const auto rows_in = [](const std::string& path) {
     return path.empty() ? std::vector<MeasuredIteration>{} : parse_iterations(read_file(path, Cause::usage), path);
   };
   if (config.iterations.empty()) throw Error(Cause::usage, "`iterations` is empty", "a CSV of measured iterations");
   const std::vector<MeasuredIteration> measured = rows_in(config.iterations);
-  PlanValidation validation = validate_planner(measured, rows_in(config.also), config.sizes);
+  PlanValidation validation = validate_planner(
+      measured, rows_in(config.also), config.sizes,
+      [&](int done, int total, const std::string& left_out) { observer.progress(done, total, left_out); });
   if (!config.beside.empty())
     validation.baselines.push_back(errors_of_tool(config.beside, measured, rows_in(config.beside)));
   return validation;

@@ -10,8 +10,8 @@
 
 #include "amdahl/planner.h"
 #include "amdahl/report.h"
-#include "files/whole_file.h"
 #include "plan/plan_rules.h"
+#include "files/whole_file.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
 #include "setup/backends.h"
@@ -73,19 +73,27 @@ double expected_seconds(const std::vector<VerifiedPlan>& plans, const StepSampli
   return seconds + kPerCell + steps_of_cell(sampling) * slowest * 1e-6;  // one device is measured too
 }
 
+constexpr StepSampling kSamplings[] = {{7, 20, 300}, {7, 10, 100}, {7, 5, 50}, {5, 3, 25},
+                                       {5, 2, 10},   {3, 2, 6},    {3, 1, 3}};
+
 std::optional<StepSampling> affordable(const std::vector<VerifiedPlan>& plans, double seconds) {
-  constexpr StepSampling kSamplings[] = {{7, 20, 300}, {7, 10, 100}, {7, 5, 50}, {5, 3, 25},
-                                         {5, 2, 10},   {3, 2, 6},    {3, 1, 3}};
   for (const StepSampling& sampling : kSamplings)
     if (expected_seconds(plans, sampling) <= kTrustedShare * seconds) return sampling;
   return std::nullopt;
 }
 
+/// The least time that must be given for the plans.
+int64_t seconds_needed(const std::vector<VerifiedPlan>& plans) {
+  return static_cast<int64_t>(std::ceil(expected_seconds(plans, *std::rbegin(kSamplings)) / kTrustedShare));
+}
+
+/// A global batch that was asked for is kept; without one, the largest power of two that fits into the time.
 Effort effort_for(const VerifyConfig& config) {
   PlanConfig plan = config.plan;
   plan.top = 1 << 20;
-  if (plan.global_batch == 0) plan.global_batch = kMostBatch;
-  const int64_t given = plan.global_batch;
+  const bool given = plan.global_batch > 0;
+  if (!given) plan.global_batch = kMostBatch;
+  int64_t needed = 0;
   for (; plan.global_batch > 0; plan.global_batch /= 2) {
     Effort effort;
     effort.prediction = run_plan(plan);
@@ -93,17 +101,21 @@ Effort effort_for(const VerifyConfig& config) {
       one.global_batch = plan.global_batch;
       return plan_feasible(one, effort.prediction.model).ok;
     });
-    if (!all_feasible && plan.global_batch < given) break;
+    if (!all_feasible && !given && needed > 0) break;
     effort.plans =
         config.plans.empty() ? chosen(effort.prediction.ranking, config) : given_plans(effort.prediction, config);
     if (const std::optional<StepSampling> sampling = affordable(effort.plans, config.seconds)) {
       effort.sampling = *sampling;
       return effort;
     }
+    needed = seconds_needed(effort.plans);
+    if (given) break;
   }
   throw Error(Cause::usage,
-              fmt::format("steps of {} take so long that {} s are too few", config.plan.model, config.seconds),
-              "more `seconds`, fewer plans, or a smaller model");
+              fmt::format("{} at global batch {} needs about {}, and `seconds` is {:.3g}", config.plan.model,
+                          std::max<int64_t>(1, plan.global_batch), format_duration(static_cast<double>(needed)),
+                          config.seconds),
+              fmt::format("`seconds={}`, fewer plans, or a smaller model or batch", needed));
 }
 
 std::vector<TermError> term_errors(const std::vector<VerifiedPlan>& plans) {
@@ -216,12 +228,9 @@ VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observ
   VerifyOutcome outcome;
   outcome.prediction = effort.prediction;
   const EngineConfig engine = engine_of(config, outcome.prediction.calibration);
-  if (config.plan.global_batch > outcome.prediction.global_batch)
-    outcome.notes.push_back(fmt::format("a global batch of {} instead of {}, for the time",
-                                        outcome.prediction.global_batch, config.plan.global_batch));
-  const auto count = static_cast<int>(effort.plans.size());
-  observer.progress(0, count,
-                    fmt::format("{} plans, {} runs of {} steps", count, effort.sampling.runs, effort.sampling.steps));
+  observer.note(fmt::format("{} plans at global batch {}, {} runs of {} steps each: about {}", effort.plans.size(),
+                            outcome.prediction.global_batch, effort.sampling.runs, effort.sampling.steps,
+                            format_duration(expected_seconds(effort.plans, effort.sampling))));
   const std::vector<MeasuredStepTime> measured = measure_plans(engine, effort, config.seconds - spent(), observer);
 
   std::optional<RunFolder> folder;
@@ -250,8 +259,9 @@ VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observ
     outcome.plans.push_back(plan);
   }
   if (outcome.plans.empty())
-    throw Error(Cause::check_failed, fmt::format("no plan was measured within {:.0f} s", config.seconds),
-                "more `seconds`");
+    throw Error(
+        Cause::check_failed, fmt::format("no plan was measured within {:.0f} s", config.seconds),
+        fmt::format("`seconds={}`", 2 * std::max(seconds_needed(effort.plans), static_cast<int64_t>(config.seconds))));
   if (folder) folder->end();
   outcome.terms = term_errors(outcome.plans);
   outcome.median_error = median_error_of(outcome.plans);

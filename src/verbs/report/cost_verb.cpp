@@ -1,6 +1,9 @@
 // Cost of measured work, from run folders or their JSON and a price table.
 #include <fmt/format.h>
 
+#include <optional>
+#include <set>
+
 #include "amdahl/error.h"
 #include "amdahl/report.h"
 #include "cost/cost.h"
@@ -37,12 +40,19 @@ CostOutcome run_cost(const CostConfig& config) {
   const PriceTable prices = load_prices(config.prices);
   std::vector<CostRun> runs;
   std::vector<std::string> notes;
-  for (size_t i = 0; i < config.runs.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      if (config.runs[j] == config.runs[i])
-        throw Error(Cause::usage, fmt::format("{} is there twice", config.runs[i]), "each run once");
-    runs.push_back(read_cost_run(config.runs[i], notes));
+  std::set<std::string> seen;
+  std::optional<Error> problem;
+  for (const std::string& name : find_runs(config.runs)) {
+    if (!seen.insert(name).second) throw Error(Cause::usage, fmt::format("{} is there twice", name), "each run once");
+    try {
+      runs.push_back(read_cost_run(name, notes));
+    } catch (const Error& error) {
+      if (error.cause() != Cause::usage) throw;
+      if (!problem) problem = error;
+      notes.push_back(fmt::format("left out: {}", error.what()));
+    }
   }
+  if (runs.empty()) throw *problem;
   CostOutcome outcome;
   outcome.report = summarise_cost(runs, prices);
   outcome.report.notes.insert(outcome.report.notes.begin(), notes.begin(), notes.end());

@@ -5,9 +5,16 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "amdahl/comparison.h"
 #include "amdahl/report.h"
+#include "files/whole_file.h"
+#include "verbs/planner/calibrated.h"
+#include "verbs/report/evidence.h"
+#include "verbs/fabric/fabric_reports.h"
+#include "setup/failure_watch.h"
+#include "setup/training_setup.h"
 #include "planner/advise.h"
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
@@ -18,13 +25,8 @@
 #include "report/study/page.h"
 #include "report/study/summary.h"
 #include "sensor/report/page.h"
-#include "setup/failure_watch.h"
-#include "setup/training_setup.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
-#include "verbs/fabric/fabric_reports.h"
-#include "verbs/planner/calibrated.h"
-#include "verbs/report/evidence.h"
 
 namespace amdahl {
 namespace {
@@ -94,23 +96,53 @@ ReportOutcome report_study(const std::string& run_dir, const RunContents& conten
 
 }  // namespace
 
-std::vector<std::string> find_runs(const std::vector<std::string>& names) {
+namespace {
+
+/// Whether the first line of a file of another name than kRecordsFile begins a run.
+bool begins_run(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz")) return false;
+  try {
+    const std::string text = read_text_file(file, Cause::store_corrupt, kMostRunBytes);
+    std::string line = text.substr(0, text.find('\n'));
+    std::erase(line, ' ');
+    return line.find(R"("type":"run")") != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The runs below a folder. What lies inside of a run's folder belongs to that run.
+void collect_runs(const std::filesystem::path& folder, std::vector<std::string>& runs) {
   namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(records_file(folder), error)) {
+    runs.push_back(folder.string());
+    return;
+  }
+  std::vector<fs::directory_entry> entries;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) entries.push_back(entry);
+  std::sort(entries.begin(), entries.end());
+  for (const fs::directory_entry& entry : entries) {
+    if (entry.is_directory(error) && !entry.is_symlink(error)) collect_runs(entry.path(), runs);
+    if (entry.is_regular_file(error) && begins_run(entry.path())) runs.push_back(entry.path().string());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> find_runs(const std::vector<std::string>& names) {
   std::vector<std::string> runs;
   std::error_code error;
   for (const std::string& name : names) {
-    if (!fs::is_directory(name, error) || fs::exists(records_file(name), error)) {
+    const size_t before = runs.size();
+    if (std::filesystem::is_directory(name, error))
+      collect_runs(name, runs);
+    else
       runs.push_back(name);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (const fs::directory_entry& entry : fs::directory_iterator(name, error))
-      if (fs::exists(records_file(entry.path()), error)) inside.push_back(entry.path().string());
-    if (inside.empty())
-      throw Error(Cause::usage, fmt::format("{}: no run is stored there, and no folder in it holds one", name),
+    if (runs.size() == before)
+      throw Error(Cause::usage, fmt::format("{}: no run is stored there or below", name),
                   fmt::format("a folder that holds a {}, or one of such folders", kRecordsFile));
-    std::sort(inside.begin(), inside.end());
-    runs.insert(runs.end(), inside.begin(), inside.end());
   }
   return runs;
 }

@@ -13,6 +13,7 @@
 #include "parallel/data/strategy.h"
 #include "plan/plan_rules.h"
 #include "planner/advise.h"
+#include "planner/predict.h"
 #include "report/common/record_checks.h"
 #include "setup/backends.h"
 #include "setup/data_files.h"
@@ -51,7 +52,7 @@ void check_counts(const StudyConfig& config) {
   for (int64_t devices : config.devices) within(devices, kMaxDevices, "`devices`");
   for (int64_t batch : config.batch_sizes) within(batch, kMaxBatch, "`batch_sizes`");
   if (!(config.rel_ci >= 0 && config.rel_ci < 1))
-    throw Error(Cause::usage, fmt::format("`rel_ci` is {}", config.rel_ci), "a fraction like 0.01, or 0 for never");
+    throw Error(Cause::usage, fmt::format("`rel_ci` is {}", config.rel_ci), "`rel_ci=1%`, or 0 for never");
   check_fresh_processes(config.processes, config.engine.environment, "`processes`");
   if (config.processes.count > config.runs)
     throw Error(Cause::usage,
@@ -316,6 +317,19 @@ StudyOutcome conclude_study(const StudyConfig& config, StudyOutcome outcome) {
   return outcome;
 }
 
+/// Of warm-up and timed steps; 0 without a calibration of the machine.
+double expected_seconds(const StudyConfig& config, const Prepared& prepared) {
+  const std::optional<Calibration> calibration = find_calibration(config.calibration, prepared.plan.device_kind, "");
+  if (!calibration) return 0;
+  const StudySettings& settings = prepared.settings;
+  double seconds = 0;
+  for (const auto& group : settings.groups)
+    for (const StudyCellSpec& cell : group)
+      seconds += predict_step(settings.model, plan_of(settings, cell), *calibration).step_us * 1e-6 *
+                 runs_of(settings, cell) * (settings.warmup + settings.steps);
+  return seconds;
+}
+
 // Sends the other processes what the root found in the run folder.
 void share(Fleet& fleet, EarlierRuns& done) {
   std::string keys;
@@ -333,7 +347,7 @@ void share(Fleet& fleet, EarlierRuns& done) {
 StudyPlan plan_study(const StudyConfig& given, Observer& observer) {
   StudyConfig config = given;
   Prepared prepared = prepare(config, observer);
-  prepared.plan.expected_seconds = probe_study_seconds(*prepared.fleet, prepared.setup.data, prepared.settings);
+  prepared.plan.expected_seconds = expected_seconds(config, prepared);
   return prepared.plan;
 }
 

@@ -80,7 +80,7 @@ TEST(BinaryBytes, SaysExactlyTheBytes) {
     const size_t space = text.rfind(' ');
     const std::string unit = text.substr(space + 1);
     const int64_t factor = unit == "GiB" ? 1 << 30 : unit == "MiB" ? 1 << 20 : unit == "KiB" ? 1 << 10 : 1;
-    EXPECT_EQ(parse_count(text.substr(0, space), "bytes") * factor, bytes) << text;
+    EXPECT_EQ(parse_whole(text.substr(0, space), Unit::count, "bytes") * factor, bytes) << text;
     EXPECT_EQ(factor == 1, bytes < 1024 || bytes % 1024 != 0) << text;
   }
 }

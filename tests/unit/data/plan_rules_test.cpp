@@ -24,7 +24,7 @@ TEST(PlanText, NamesWhatDiffersFromTheDefaults) {
   EXPECT_EQ(format_plan(parse_plan("dp2.tp2,zero3,sp")), "dp2.tp2,sp,zero3");
   EXPECT_EQ(format_plan(parse_plan("dp1")), "dp1");
   EXPECT_EQ(format_plan(parse_plan("pp4")), "pp4,m8,1f1b");  // two micro-batches per stage rank
-  EXPECT_EQ(parse_plan("tp2,dp3").mesh, (Mesh{3, 2, 1}));
+  EXPECT_EQ(parse_plan("tp2.dp3").mesh, (Mesh{3, 2, 1}));
   EXPECT_EQ(parse_plan("dp4").strategy, "ddp");
   EXPECT_EQ(parse_plan("dp4,no-overlap,bucket-mb=0.5").bucket_bytes, 1 << 19);
   EXPECT_FALSE(parse_plan("dp4,no-overlap").overlap);

@@ -10,6 +10,8 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "errors.h"
 
@@ -39,36 +41,75 @@ TEST(ParseSize, EverySuffixIsItsPowerOfTwoInAnyCase) {
       for (int trial = 0; trial < 20; ++trial) {
         const int64_t number = static_cast<int64_t>(random() % 4000);
         const std::string text = mixed_case(fmt::format("{}{}{}", number, letters[power], ending), random);
-        EXPECT_EQ(parse_size_bytes(text, "buffer"), number << (10 * (power + 1))) << text;
+        EXPECT_EQ(parse_whole(text, Unit::bytes, "buffer"), number << (10 * (power + 1))) << text;
       }
-  EXPECT_EQ(parse_size_bytes("0", "buffer"), 0);
-  EXPECT_EQ(parse_size_bytes("7b", "buffer"), 7);
-  EXPECT_EQ(parse_size_bytes("1.5k", "buffer"), 1536);
-  EXPECT_EQ(parse_size_bytes("0.3", "buffer"), 0) << "a part of a byte is rounded";
+  EXPECT_EQ(parse_whole("0", Unit::bytes, "buffer"), 0);
+  EXPECT_EQ(parse_whole("7b", Unit::bytes, "buffer"), 7);
+  EXPECT_EQ(parse_whole("1.5k", Unit::bytes, "buffer"), 1536);
+  EXPECT_EQ(parse_whole("0.3M", Unit::bytes, "buffer"), 314'573) << "a part of a byte is rounded";
 }
 
 TEST(ParseSize, RefusesWhatIsNoSize) {
   for (const char* text :
-       {"",   " ",   "k",   "-1",   "-0.5k", "8 M",      "8M ",    " 8M",  "8MM",   "8kk",   "0x10",      "1e",
-        "8%", "nan", "NaN", "-nan", "inf",   "infinity", "nan(2)", "1e30", "9e18k", "1e999", "16777216t", "١"})
-    expect_usage_of([&] { static_cast<void>(parse_size_bytes(text, "max-bytes")); }, "max-bytes", text);
+       {"",   " ",   "0.3", "k",    "-1",  "-0.5k",    "8 M",    "8M ",  " 8M",   "8MM",   "8kk",       "0x10", "1e",
+        "8%", "nan", "NaN", "-nan", "inf", "infinity", "nan(2)", "1e30", "9e18k", "1e999", "16777216t", "١"})
+    expect_usage_of([&] { static_cast<void>(parse_whole(text, Unit::bytes, "max-bytes")); }, "max-bytes", text);
 }
 
 TEST(ParseCount, IsDecimalAndIgnoresCommas) {
-  EXPECT_EQ(parse_count("6.9M", "n"), 6'900'000);
-  EXPECT_EQ(parse_count("54,403", "n"), 54'403);
-  EXPECT_EQ(parse_count("250K", "n"), 250'000);
-  EXPECT_EQ(parse_count("2b", "n"), 2'000'000'000);
-  EXPECT_EQ(parse_count("2g", "n"), 2'000'000'000);
+  EXPECT_EQ(parse_whole("6.9M", Unit::count, "n"), 6'900'000);
+  EXPECT_EQ(parse_whole("54,403", Unit::count, "n"), 54'403);
+  EXPECT_EQ(parse_whole("250K", Unit::count, "n"), 250'000);
+  EXPECT_EQ(parse_whole("2b", Unit::count, "n"), 2'000'000'000);
+  EXPECT_EQ(parse_whole("2g", Unit::count, "n"), 2'000'000'000);
   for (const char* text : {"", ",", "1kib", "1t", "nan", "nank", "inf", "-3", "9.3e18", "five"})
-    expect_usage_of([&] { static_cast<void>(parse_count(text, "parameters")); }, "parameters", text);
+    expect_usage_of([&] { static_cast<void>(parse_whole(text, Unit::count, "parameters")); }, "parameters", text);
+}
+
+TEST(ParseQuantity, EveryUnitHasItsSuffixes) {
+  const auto value = [](const char* text, Unit unit) { return parse_quantity(text, unit, "--x"); };
+  EXPECT_EQ(value("5m", Unit::seconds), 300);
+  EXPECT_EQ(value("1.5h", Unit::seconds), 5400);
+  EXPECT_EQ(value("250MS", Unit::seconds), 0.25);
+  EXPECT_EQ(value("1%", Unit::fraction), 0.01);
+  EXPECT_EQ(value("3%", Unit::percent), 3);
+  EXPECT_EQ(value("230GB/s", Unit::rate), 230);
+  EXPECT_EQ(value("-1.5", Unit::number), -1.5);
+  EXPECT_EQ(value("+5", Unit::seconds), 5);
+  for (const auto& [text, unit] : std::vector<std::pair<const char*, Unit>>{{"5k", Unit::seconds},
+                                                                            {"1%", Unit::number},
+                                                                            {"-1", Unit::seconds},
+                                                                            {"1e999", Unit::number},
+                                                                            {"010", Unit::count}})
+    expect_usage_of([&] { static_cast<void>(parse_quantity(text, unit, "--x")); }, "--x", text);
+}
+
+TEST(ParseQuantity, ProposesAValueThatItTakes) {
+  std::mt19937_64 random(5);
+  constexpr Unit kUnits[] = {Unit::number,   Unit::count,   Unit::bytes, Unit::seconds,
+                             Unit::fraction, Unit::percent, Unit::rate};
+  const std::string alphabet = "0123456789.,-+ xkKmMgGsh%/b";
+  int refused = 0;
+  for (int trial = 0; trial < 20'000; ++trial) {
+    std::string text;
+    for (size_t i = random() % 8; i > 0; --i) text += alphabet[random() % alphabet.size()];
+    const Unit unit = kUnits[random() % std::size(kUnits)];
+    try {
+      parse_quantity(text, unit, "--x");
+    } catch (const Error& error) {
+      ++refused;
+      const std::string proposed = error.remedy().substr(4, error.remedy().find(", or ") - 4);
+      EXPECT_NO_THROW(parse_quantity(proposed, unit, "--x")) << text << ": " << error.line();
+    }
+  }
+  EXPECT_GT(refused, 5'000);
 }
 
 TEST(ParseCount, ReadsWhatWithThousandsWrites) {
   std::mt19937_64 random(2);
   for (int trial = 0; trial < 2000; ++trial) {
     const auto value = static_cast<int64_t>(random() >> (11 + random() % 52));  // exact as a double
-    EXPECT_EQ(parse_count(with_thousands(value), "n"), value);
+    EXPECT_EQ(parse_whole(with_thousands(value), Unit::count, "n"), value);
   }
 }
 

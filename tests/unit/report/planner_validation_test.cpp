@@ -58,7 +58,7 @@ TEST(RankCorrelation, SharesRanksOfEqualValues) {
 TEST(PlannerValidation, PredictsLayoutsThatWereLeftOut) {
   const std::vector<MeasuredIteration> rows = parse_iterations(measured_text(), "measured_a100.csv");
   ASSERT_EQ(rows.size(), 1040u);
-  const PlanValidation v = validate_planner(rows, {}, false);
+  const PlanValidation v = validate_planner(rows, {}, false, [](int, int, const std::string&) {});
   EXPECT_LE(v.fitted_constants, 30);
   EXPECT_LE(v.left_out_layout.mean, 0.06);
   EXPECT_GE(v.rank_by_replica_batch, 0.9);
