@@ -13,20 +13,19 @@ namespace amdahl {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
-constexpr int kMostGpus = 4096;
-
-constexpr double kMostGpus = 4096, kLeastGb = 0.001, kMostGb = 1e6;
+constexpr int kMostGpus = 4096, kMostNodes = 512;
+constexpr double kLeastGb = 0.001, kMostGb = 1e6;
 
 double number_of(std::string_view key, std::string_view value, double least, double most) {
-  const bool gpus = key == "gpus";
+  const bool whole = key != "memory-gb";
   double number = -1;
   try {
-    number = parse_quantity(value, gpus ? Unit::count : Unit::number, key);
+    number = parse_quantity(value, whole ? Unit::count : Unit::number, key);
   } catch (const Error&) {  // refused below, with the range
   }
   if (!(number >= least && number <= most))
     throw Error(Cause::usage, fmt::format("what-if {}: '{}' is no number from {} to {}", key, value, least, most),
-                fmt::format("{}? or one of {} to {}", gpus ? 8 : 80, least, most));
+                fmt::format("{}? or one of {} to {}", whole ? 8 : 80, least, most));
   return number;
 }
 
@@ -144,13 +143,14 @@ WhatIf parse_what_if(std::string_view text, int node_gpus) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       const std::string meant = meant_by(item);
       throw Error(Cause::usage, fmt::format("what-if does not know '{}'", meant.empty() ? key : item),
-                  meant.empty() ? choices_hint(key, known)
-                                : meant + "? or one of gpus=N, nodes=N, link=KIND, network=KIND, gpu=KIND, memory-gb=N");
+                  meant.empty()
+                      ? choices_hint(key, known)
+                      : meant + "? or one of gpus=N, nodes=N, link=KIND, network=KIND, gpu=KIND, memory-gb=N");
     }
     if (!seen.insert(key).second)
       throw Error(Cause::usage, fmt::format("what-if has two values of {}", key), "one of them");
     if (key == "gpus") what_if.gpus = static_cast<int>(number_of(key, value, 1, kMostGpus));
-    if (key == "nodes") what_if.nodes = static_cast<int>(number_of(key, value, 2, 512));
+    if (key == "nodes") what_if.nodes = static_cast<int>(number_of(key, value, 2, kMostNodes));
     if (key == "network") parse_network(value, what_if);
     if (key == "memory-gb") what_if.memory_gb = number_of(key, value, kLeastGb, kMostGb);
     if (key == "link") what_if.link = &find_link_kind(value);

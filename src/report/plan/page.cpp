@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "amdahl/error.h"
 #include "base/number_text.h"
 #include "chart/bar_chart.h"
 #include "report/page/page_parts.h"
-#include "amdahl/error.h"
 
 namespace amdahl {
 namespace {
@@ -15,11 +15,6 @@ namespace {
 int64_t count_of(const Calibration& calibration, ConstantOrigin origin) {
   return std::count_if(calibration.constants.begin(), calibration.constants.end(),
                        [&](const CalibrationConstant& constant) { return constant.origin == origin; });
-}
-
-/// Assumed constants have no distribution, so that their range is no confidence interval.
-std::string range_title(const PlanOutcome& outcome) {
-  return outcome.calibration.is_assumed() ? "range (assumed)" : "95 % interval";
 }
 
 struct AccountPart {
@@ -61,7 +56,7 @@ std::optional<Chart> ranking_chart(const PlanOutcome& outcome) {
 PageTable ranking_table(const PlanOutcome& outcome) {
   const bool priced = std::any_of(outcome.ranking.begin(), outcome.ranking.end(),
                                   [](const RankedPlan& plan) { return plan.hourly_price > 0; });
-  std::vector<std::string> head{"plan", "devices", "step", range_title(outcome), "memory"};
+  std::vector<std::string> head{"plan", "devices", "step", range_title(outcome.calibration), "memory"};
   for (const AccountPart& part : kAccountParts) head.emplace_back(part.head);
   if (priced) head.push_back(fmt::format("{} per 1M rows", outcome.currency));
   std::vector<std::vector<std::string>> rows;
@@ -78,7 +73,7 @@ PageTable ranking_table(const PlanOutcome& outcome) {
 PageTable devices_table(const PlanOutcome& outcome) {
   const bool priced = std::any_of(outcome.by_devices.begin(), outcome.by_devices.end(),
                                   [](const DevicesAnswer& answer) { return answer.price_ratio > 0; });
-  std::vector<std::string> head{"devices", "best plan", "step", "speedup", range_title(outcome), "verdict"};
+  std::vector<std::string> head{"devices", "best plan", "step", "speedup", range_title(outcome.calibration), "verdict"};
   if (priced) head.emplace_back("price of a row");
   std::vector<std::vector<std::string>> rows;
   for (const DevicesAnswer& answer : outcome.by_devices) {
@@ -111,6 +106,10 @@ PageSection terms_section(const PlanOutcome& outcome) {
 
 }  // namespace
 
+std::string range_title(const Calibration& calibration) {
+  return calibration.is_assumed() ? "range (assumed)" : "95 % interval";
+}
+
 std::string time_text(double us) {
   return us >= 1e6   ? fmt::format("{:.3g} s", us / 1e6)
          : us >= 1e3 ? fmt::format("{:.4g} ms", us / 1e3)
@@ -134,7 +133,8 @@ Page plan_page(const PlanOutcome& outcome, const std::string& json) {
   page.title = fmt::format("Plans of {}, {} parameters, global batch {}, up to {} device{}", model,
                            with_thousands(outcome.model.num_parameters()), with_thousands(outcome.global_batch),
                            outcome.most_devices, outcome.most_devices == 1 ? "" : "s");
-  page.qualifier = outcome.calibration.is_unmeasured() ? "nothing was measured: every constant is assumed" : "modelled from a calibration";
+  page.qualifier = outcome.calibration.is_unmeasured() ? "nothing was measured: every constant is assumed"
+                                                       : "modelled from a calibration";
   if (!outcome.ranking.empty()) {
     page.verdict = fmt::format("best: {}, {} a step", outcome.ranking.front().text,
                                time_text(outcome.ranking.front().step.step_us));

@@ -11,6 +11,8 @@ namespace amdahl {
 /// `json`: the outcome, kept in the page.
 Page plan_page(const PlanOutcome& outcome, const std::string& json);
 
+/// Heading of intervals: assumed constants have no distribution, so that their range is no confidence interval.
+std::string range_title(const Calibration& calibration);
 /// "3.27 ms": a time of the planner in its own unit.
 std::string time_text(double us);
 /// "3.1 ms to 3.4 ms".

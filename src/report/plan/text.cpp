@@ -52,11 +52,13 @@ std::string thresholds_text(const ThresholdsOutcome& outcome, size_t width) {
                                                   : "parameters from which on they pay"}};
   for (const SizeThreshold& one : outcome.thresholds)
     rows.push_back({with_thousands(one.global_batch), std::to_string(one.devices), size(one.parameters)});
-  return unmeasured_line(outcome.calibration) +
+  const std::string first =
+      outcome.calibration.is_unmeasured() ? "Nothing was measured: every constant is assumed.\n" : std::string();
+  return first +
          fmt::format(
              "from which size on several devices pay (the {} of the speedup at 1.10 or above, dense layers, "
              "ddp; modelled)\n{}\n\n",
-             interval_head(outcome.calibration), calibration_text(outcome.calibration)) +
+             range_title(outcome.calibration), calibration_text(outcome.calibration)) +
          aligned_table(rows, {}, width) +
          "\nthe published study, for two RTX 4070 Ti SUPER without peer access, says in different places: never below "
          "500,000 or 1,000,000; from 10,000,000 at a batch of 64; break-even at 15,000,000 to 20,000,000\n";
@@ -64,7 +66,7 @@ std::string thresholds_text(const ThresholdsOutcome& outcome, size_t width) {
 
 std::string verification_text(const VerifyOutcome& outcome, size_t width) {
   std::vector<std::vector<std::string>> rows{
-      {"plan", "chosen", "predicted", interval_head(outcome.prediction.calibration), "measured", "error", "inside"}};
+      {"plan", "chosen", "predicted", range_title(outcome.prediction.calibration), "measured", "error", "inside"}};
   for (const VerifiedPlan& plan : outcome.plans)
     rows.push_back({plan.plan.text, plan.random ? "random" : "best", time_text(plan.plan.step.step_us),
                     interval_text(plan.plan.step.interval), time_text(plan.measured_us),
