@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "amdahl/model_spec.h"
 #include "amdahl/plan.h"
 
 namespace amdahl::test {

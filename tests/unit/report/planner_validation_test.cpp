@@ -76,7 +76,7 @@ TEST(PlannerValidation, PredictsLayoutsOfSeveralNodes) {
   const char* const name = "measured_a100_multi.csv";
   const std::vector<MeasuredIteration> rows = parse_iterations(measured_text(name), name);
   ASSERT_EQ(rows.size(), 84u);
-  const PlanValidation v = validate_planner(rows);
+  const PlanValidation v = validate_planner(rows, {}, true, [](int, int, const std::string&) {});
   EXPECT_EQ(v.recompute, "");
   EXPECT_LE(v.left_out_layout.mean, 0.085);
   EXPECT_GE(v.coverage, 0.90);
@@ -90,7 +90,8 @@ TEST(PlannerValidation, RecomputationThatAFileDoesNotNameIsAssumedAndSaid) {
   const char* const name = "measured_a100_multi.csv";
   std::vector<MeasuredIteration> rows = parse_iterations(measured_text(name), name);
   for (MeasuredIteration& row : rows) row.recompute = -1;
-  EXPECT_NE(validate_planner(rows, {}, false).recompute.find("no column recompute"), std::string::npos);
+  const PlanValidation v = validate_planner(rows, {}, false, [](int, int, const std::string&) {});
+  EXPECT_NE(v.recompute.find("no column recompute"), std::string::npos) << v.recompute;
 }
 
 TEST(PlannerValidation, NamesWhatIsWrongInAFile) {
