@@ -36,6 +36,13 @@ inline void each_field(const nlohmann::json& node, const std::function<void(cons
     if (child.is_structured()) each_field(child, visit);
 }
 
+/// Fields that a chart calculates from those of its table.
+inline void each_calculated(const nlohmann::json& node, const std::function<void(const std::string&)>& visit) {
+  if (node.is_object() && node.contains("calculate")) visit(node["as"].get<std::string>());
+  for (const nlohmann::json& child : node)
+    if (child.is_structured()) each_calculated(child, visit);
+}
+
 inline void expect_sound(const Chart& chart) {
   SCOPED_TRACE(chart.id);
   const nlohmann::json spec = nlohmann::json::parse(chart.spec, nullptr, false);
@@ -48,9 +55,11 @@ inline void expect_sound(const Chart& chart) {
     EXPECT_FALSE(column.title.empty());
   }
   EXPECT_TRUE(columns.contains("origin"));
+  const size_t width = columns.size();
+  each_calculated(spec, [&](const std::string& field) { columns.insert(field); });
   each_field(spec, [&](const std::string& field) { EXPECT_TRUE(columns.contains(field)) << field; });
   EXPECT_FALSE(chart.table.rows.empty());
-  for (const auto& row : chart.table.rows) EXPECT_EQ(row.size(), columns.size());
+  for (const auto& row : chart.table.rows) EXPECT_EQ(row.size(), width);
   EXPECT_FALSE(chart.title.empty());
   EXPECT_FALSE(chart.summary.empty());
   EXPECT_EQ(chart.id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos);

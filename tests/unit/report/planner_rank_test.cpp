@@ -157,8 +157,8 @@ TEST(PlannerWhatIf, NamesWhatIsImpossible) {
   EXPECT_EQ(refusal("gpus=1,link=pcie5"), "what-if gpus=1,link=pcie5: one device has no link");
   EXPECT_EQ(refusal("gpus=8,gpus=2"), "what-if has two values of gpus");
   EXPECT_EQ(refusal("link=pcie9,gpu=h200"), "unknown link 'pcie9'");
-  EXPECT_EQ(refusal("gpus=0"), "what-if gpus=0: no number from 1 to 4096");
-  EXPECT_EQ(refusal("speed=2"), "what-if does not know 'speed=2'");
+  EXPECT_EQ(refusal("gpus=0"), "what-if gpus: '0' is no number from 1 to 4096");
+  EXPECT_EQ(refusal("speed=2"), "what-if does not know 'speed'");
 }
 
 TEST(PlannerWhatIf, MarksWhatItAssumes) {

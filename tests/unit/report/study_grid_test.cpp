@@ -46,6 +46,7 @@ TEST(StudyMode, MultiByNameNeedsSeveralDevices) {
 TEST(StudyVariants, OneDeviceAlsoMeasuresHalfOfEachBatch) {
   StudyConfig config = on_cpu({1}, "single");
   config.batch_sizes = {16, 32, 100, 1};
+  config.runs = 50;
   const StudyGrid grid = plan_grid(config, find_model_preset("medium"));
   ASSERT_EQ(grid.groups.size(), 4u);
   EXPECT_EQ(extras_text(grid.groups), "8 eager fp32, 50 eager fp32") << "16 is in the list, and 1 has no half";
