@@ -45,7 +45,7 @@ Command define_calibrate(CLI::App& app) {
   calibrate->footer(
       "examples:\n  amdahl calibrate --machine machine.json\n  amdahl calibrate --backend cuda --math bf16 --machine "
       "machine.json\n"
-      "  amdahl study --processes 10 --output-dir out/calibration\n"
+      "  amdahl study --full --processes 10 --output-dir out/calibration\n"
       "  amdahl calibrate out/calibration --machine machine.json\n"
       "  amdahl compare a b --machine machine.json");
   calibrate->add_option("runs", args->spread.runs,

@@ -178,7 +178,7 @@ Command define_plan(CLI::App& app) {
       "machine.json\n  amdahl plan --model gpt2 --batch-size 512 --what-if gpus=8,gpu=h200,link=pcie5 --math bf16\n  "
       "amdahl plan --model gpt2 --batch-size 512 --what-if gpus=8,gpu=h200 --plan dp4.tp2,m4\n  amdahl plan --list "
       "--model gpt2 --devices 8\n  amdahl plan --advise=study --params 6.9M --batch-size 64\n  amdahl plan "
-      "--model large --batch-size 256 --machine machine.json --verify\n  amdahl plan "
+      "--model medium --batch-size 256 --machine machine.json --verify\n  amdahl plan "
       "--validate tests/data/planner/measured_a100.csv");
   plan->add_option("--model", config.model, "Preset or FILE.json");
   plan->add_option("--batch-size", config.global_batch, "Rows of a step over all devices");

@@ -16,7 +16,12 @@ std::vector<std::string> preset_names() {
 
 void set_timeout(const std::string& text, EngineConfig& engine) {
   engine.auto_timeout = text == "auto";
-  if (!engine.auto_timeout) engine.timeout_seconds = parse_quantity(text, Unit::seconds, "--timeout");
+  if (engine.auto_timeout) return;
+  try {
+    engine.timeout_seconds = parse_quantity(text, Unit::seconds, "--timeout");
+  } catch (const Error& error) {
+    throw Error(error.cause(), error.what(), error.remedy() + ", or auto");
+  }
 }
 
 /// --deterministic, without a value or with one, for the plans that are to be run.

@@ -111,7 +111,7 @@ def check_progress_is_one_line_over_the_whole(case):
 def check_refused_before_anything_is_measured(case):
     usage = (2, "usage")
     case.refused(*usage, *QUICK, "--devices", "0", says=["--devices is 0"])
-    case.refused(*usage, *QUICK[:2], "--backend", "cudda", says=["cuda?"])
+    case.refused(*usage, *QUICK[:2], "--backend", "cudda", says=["--backend cuda,"])
     case.write("file", "")
     case.refused(*usage, *QUICK, "-o", "file/x", says=["file/x", "Not a directory"])
     case.refused(*usage, *QUICK, says=["torchrun"],

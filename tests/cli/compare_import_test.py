@@ -74,7 +74,7 @@ def check_nccl_tests_against_ours(case):
             assert abs(test["ratio"] - expected) <= 1e-9 * expected, cell
             assert test["verdict"] == "UNCLEAR" and "ci" not in test and (test["n_first"], test["n_second"]) == (1, 1), cell
             assert cell["axes"]["collective"] == "all_reduce" and cell["axes"]["dtype"] == "f32", cell
-    assert len(found["only_b"]) == 2 and "bytes=67108864" in found["only_b"][0], found["only_b"]
+    assert len(found["only_b"]) == 2 and "bytes 67108864" in found["only_b"][0], found["only_b"]
     text = case.run("compare", theirs, ours).stdout
     assert "common: n: 1+1; verdict: UNCLEAR (one process per side)\n" in text and "FASTER" not in text and "not judged" in text, text
     for tool in ("nccl-tests (JSON version 3, NCCL 2.28.9)", "amdahl "):

@@ -290,7 +290,6 @@ def check_bad_words(case):
     case.refused(*USAGE, "compare", "a", "a", "--md", "-", "--json", says=["--md with --json"])
     case.refused(*USAGE, "compare", "a", says=["compare lacks b"])
     case.refused(*USAGE, "compare", "a", "a", "nowhere", says=["nowhere"])
-    case.refused(*USAGE, "compare", "--single", "a", "--multi", "a", "--html", "x.html", says=["--html with"])
     case.refused(*USAGE, "compare", "a", case.write("x.json", "{}"), says=["x.json", "RoboCache"])
 
 

@@ -202,13 +202,13 @@ def check_only_machine_files_are_replaced(case):
 
 def check_bad_input(case):
     for words, says in (
-            (("-t", "latencys"), ["'latencys'", "latency?"]),
+            (("-t", "latencys"), ["'latencys'", " latency"]),
             (("-b", "12Q"), ["--buffer-size"]),
             (("-b", "10"), ["--buffer-size is 10"]),
             (("-i", "0"), ["--samples is 0"]),
             (("-i", "x"), ["--samples", "'x'"]),
             (("--devices", "0"), ["--devices is 0"]),
-            (("--min-gbps", "-3"), ["--min-gbps is -3"]),
+            (("--min-gbps", "-3"), ["--min-gbps: '-3' is no rate"]),
             (("--gpus", "0,0"), ["--gpus"]),
     ):
         case.refused(2, "usage", "links", "--backend", "cpu", "-q", *words, says=says)

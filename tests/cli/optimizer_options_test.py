@@ -57,7 +57,7 @@ def check_bad_values_are_refused(case):
                         (("--optimizer", "adamw", "--weight-decay", "-1"), "--weight-decay is -1"),
                         (("--optimizer", "adamw", "--weight-decay", "nan"), "--weight-decay"),
                         (("--optimizer", "adamm"), "adamm"), (("--clip-norm", "-1"), "--clip-norm is -1"),
-                        (("--clip-norm", "inf"), "--clip-norm"), (("--lr-schedule", "cosin"), "cosine?"),
+                        (("--clip-norm", "inf"), "--clip-norm"), (("--lr-schedule", "cosin"), " cosine"),
                         (("--lr-schedule", "cosine", "--lr-warmup-steps", "1000"), "--lr-warmup-steps is 1000")):
         case.refused(2, "usage", *TRAIN, *words, "-o", "r", says=[says])
         assert not case.path("r").exists()

@@ -150,7 +150,7 @@ def check_calibrate_verify_and_study(case):
     report = case.run("report", "pairs").stdout
     assert "3 plans: median error" in report and "tp2" in report, report
     case.refused(2, "usage", "plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "0.0001",
-                 says=["take so long", "--seconds"])
+                 says=["needs about", "--seconds is"])
     case.refused(2, "usage", *H200, "--seconds", "3", says=["without --verify"])
     study = ("study", "--backend", "cpu", "--mode", "single", "--devices", "1", "--batch-sizes", "32", "--runs", "2", "--steps", "5",
              "--warmup", "2")

@@ -49,18 +49,24 @@ def check_outputs_are_ignored(case):
     assert not tracked, f"git would show {tracked}"
 
 
+def restore_runs(case):
+    """Where earlier commands of the pages would have left them. Here they end early, with --overwrite in the place of a run."""
+    for name in ("before", "after", "medium", "traced", "small", "sensor"):
+        shutil.rmtree(case.path(f"results/local/{name}"), ignore_errors=True)
+        shutil.copytree(case.path("bench" if name == "sensor" else "run"), case.path(f"results/local/{name}"))
+
+
 def prepare(case):
     """The data and results of a checkout, and runs that earlier commands leave."""
     for name in ("data", "tests"):
         case.path(name).symlink_to(SOURCE / name)
     shutil.copytree(SOURCE / "results", case.path("results"), ignore=shutil.ignore_patterns("local"))
     case.run("study", *harness.TINY, "--runs", "2", "-q", "-o", "run")
-    for name in ("before", "after", "medium", "traced", "small"):
-        shutil.copytree(case.path("run"), case.path(f"results/local/{name}"))
     case.run("links", "--backend", "cpu", "--devices", "2", "-q", "-t", "device_local_copy", "--output-dir", "links")
     case.run("calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "0.2", "--machine", "machine.json", "-q")
     case.run("sensor", "bench", "--backend", "cpu", "--op", "voxelize", "--mode", "data", "--devices", "1,2", "--points", "1000",
-             "--samples", "2", "-o", "results/local/sensor", "-q")
+             "--samples", "2", "-o", "bench", "-q")
+    restore_runs(case)
     case.write("arm.csv", "t,x,y\n0.0,1,5\n0.4,2,7\n1.1,4,6\n")
 
 
@@ -74,6 +80,8 @@ def check_commands_are_accepted(case):
         ran.add(tuple(words[1:]))
         words = [word for word in words if word != "--open"]
         code, errors = harness.run_briefly(case.folder, words[1:])
+        if "--overwrite" in words:
+            restore_runs(case)
         if code == USAGE and not LACKING.search(errors):
             wrong.append(f"{page}: {shlex.join(words)}\n{errors}")
     assert not wrong, "\n".join(wrong)

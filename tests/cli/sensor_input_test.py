@@ -140,7 +140,7 @@ def check_wrong_input(case):
             (("--input", SCAN, "--features", "2"), ["--features is 2", "vlp16.ply has 1"]),
             (("--input", SCAN, "--voxel-size", "-0.1"), ["--voxel-size is -0.1"]),
             (("--input", SCAN, "--voxel-size", "0"), ["--voxel-size is 0"]),
-            (("--voxel-size", "nan"), ["--voxel-size is nan"]),
+            (("--voxel-size", "nan"), ["--voxel-size: 'nan' is no number"]),
             (("--input", SCAN, "--distribution", "clusters"), ["--distribution clusters", "vlp16.ply"]),
             (("--input", SCAN, "--input", SCAN), ["second cloud"]),
             (("--input", SCAN, "--shape", "30x4"), ["--shape with --input"]),

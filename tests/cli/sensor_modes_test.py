@@ -15,7 +15,7 @@ def changed(words, option, value):
     return tuple(words)
 
 
-BENCH = ("sensor", "bench", "--backend", "cpu", "-q", "--samples", "3", "--calls", "2", "--points", "5000", "--grid",
+BENCH = ("sensor", "bench", "--backend", "cpu", "-q", "--samples", "5", "--calls", "2", "--points", "5000", "--grid",
          "20x16x12", "--features", "3", "--shape", "30x16,20x5", "--targets", "12", "--batch-sizes", "6")
 TASK = (*BENCH, "--mode", "task", "--op", "fuse,voxelize,resample", "--voxel-modes", "count,max")
 HETERO = (*BENCH, "--mode", "hetero", "--voxel-modes", "count,bitmask,mean,max")
@@ -121,7 +121,7 @@ def check_tables_and_report(case):
     for policy in SHARES:
         assert any(line.startswith(policy) for line in text.splitlines()), policy
     printed = case.run("report", "h").stdout
-    assert printed.splitlines()[:-1] == text.splitlines()[:-1], (printed, text)
+    assert printed.splitlines() == text.splitlines()[:-1], (printed, text)
     text = case.run(*TASK, "--devices", "2").stdout
     assert "all, mode task" in text and "tasks, mode task" in text and " 1 " in text, text
     assert "EMULATED" not in text
@@ -202,10 +202,10 @@ def check_wrong_input(case):
             ((*HETERO, "--device-speeds", "1,1,0.5"), ["device 2", "0 to 1", "--devices"]),
             ((*HETERO, "--device-speeds", "1,0"), ["device 1 is 0", "above 0"]),
             ((*HETERO, "--device-speeds", "1,1.5"), ["device 1 is 1.5", "at most 1"]),
-            ((*HETERO, "--device-speeds", "1,nan"), ["device 1 is nan", "at most 1"]),
+            ((*HETERO, "--device-speeds", "1,nan"), ["'nan' is no fraction"]),
             ((*HETERO, "--device-speeds", "1,x"), ["'x'"]),
             ((*HETERO, "--device-speeds", "1:0.5"), ["'1:0.5'"]),
-            ((*HETERO, "--policy", "proportionl"), ["proportionl", "proportional?"]),
+            ((*HETERO, "--policy", "proportionl"), ["proportionl", " proportional"]),
             ((*HETERO, "--policy", "cost"), ["cost", "proportional"]),
             ((*HETERO, "--op", "fuse,voxelize", "--policy", "refreshed"), ["refreshed", "cost"]),
             ((*HETERO, "--devices", "1"), ["one device", "--devices 2"]),
@@ -223,7 +223,7 @@ def check_wrong_input(case):
             ((*BENCH, "--mode", "task", "--op", "fuse,fuse"), ["fuse twice"]),
             ((*BENCH, "--mode", "task", "--op", "fuse,"), ["--op"]),
             ((*BENCH, "--mode", "single", "--op", "fuse,voxelize"), ["several operations", "task"]),
-            ((*BENCH, "--mode", "tasks"), ["tasks", "task?"])):
+            ((*BENCH, "--mode", "tasks"), ["tasks", " task"])):
         result = case.refused(2, "usage", *words, says=says)
         assert result.stdout == "", result.stdout
 

@@ -140,7 +140,7 @@ def check_wrong_voxelize(case):
             (("--voxel-size", "1", "-o", "g.txt"), ["g.txt", ".npy"]),
             (("--voxel-size", "1", "-o", "nowhere/g.npy"), ["nowhere/g.npy"]),
             (("--voxel-size", "1", "-o", "nowhere/g.npz", "--mode", "max"), ["nowhere/g.npz"]),
-            (("--voxel-sise", "1"), ["--voxel-size?"]),
+            (("--voxel-sise", "1"), [" --voxel-size"]),
             ((), ["needs --voxel-size"])):
         if "--backend" not in words and words and words[0] == "--voxel-size":
             words += CPU
@@ -333,7 +333,7 @@ def check_schema_of_timelines(case):
 
 def check_the_parent(case):
     assert "voxelize" in case.run("sensor").stdout
-    case.refused(2, "usage", "sensor", "voxelise", says=["voxelise", "voxelize?"])
+    case.refused(2, "usage", "sensor", "voxelise", says=["voxelise", " voxelize"])
 
 
 if __name__ == "__main__":

@@ -347,7 +347,7 @@ def check_links_show_what_they_measured(case):
 def check_assumed_predictions_say_so(case):
     words = ("plan", "--model", "large", "--batch-size", 512, "--math", "bf16", "--what-if", "gpus=4,gpu=h200")
     text = case.run(*words).stdout
-    assert text.startswith("Nothing was measured"), text
+    assert text.startswith("warning: Nothing was measured"), text
     assert "range (assumed)" in text and "95 % interval" not in text, text
     assert not re.search(r"(?<!would )\b(pays|does not pay)\b", text), text
     found = json.loads(case.run(*words, "--json").stdout)

@@ -133,8 +133,10 @@ Page plan_page(const PlanOutcome& outcome, const std::string& json) {
   page.title = fmt::format("Plans of {}, {} parameters, global batch {}, up to {} device{}", model,
                            with_thousands(outcome.model.num_parameters()), with_thousands(outcome.global_batch),
                            outcome.most_devices, outcome.most_devices == 1 ? "" : "s");
-  page.qualifier = outcome.calibration.is_unmeasured() ? "nothing was measured: every constant is assumed"
-                                                       : "modelled from a calibration";
+  if (outcome.calibration.is_unmeasured())
+    page.warnings.emplace_back("Nothing was measured: every constant is assumed.");
+  else
+    page.qualifier = "modelled from a calibration";
   if (!outcome.ranking.empty()) {
     page.verdict = fmt::format("best: {}, {} a step", outcome.ranking.front().text,
                                time_text(outcome.ranking.front().step.step_us));
