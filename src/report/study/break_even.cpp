@@ -15,7 +15,7 @@ std::string break_even_configuration(const CellKey& key) {
   return configuration_text(key) + (key.scaling == "weak" ? ", weak scaling" : "");
 }
 
-std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group) {
+std::vector<StudyBreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group) {
   using Curve = std::map<int64_t, SpeedupPoint>;  // points by global batch
   std::map<std::pair<int64_t, std::string>, Curve> curves;
   for (const StudyComparison& c : summary.comparisons) {
@@ -25,16 +25,12 @@ std::vector<BreakEven> study_break_evens(const StudySummary& summary, const Stud
     curves[{c.multi.devices, break_even_configuration(c.multi)}].emplace(
         c.multi.global_batch, SpeedupPoint{static_cast<double>(c.multi.global_batch), c.test.ratio, c.test.ci, one_us});
   }
-  std::vector<BreakEven> found;
+  std::vector<StudyBreakEven> found;
   for (const auto& [line, curve] : curves) {
     if (curve.size() < 2) continue;
     std::vector<SpeedupPoint> points;
     for (const auto& [batch, point] : curve) points.push_back(point);
-    found.push_back(find_break_even(std::move(points), 1));
-    found.back().size_name = "global_batch";
-    found.back().work = group_text(group);
-    found.back().devices = line.first;
-    found.back().configuration = line.second;
+    found.push_back({line.first, line.second, find_break_even(std::move(points), 1)});
   }
   return found;
 }
@@ -42,10 +38,10 @@ std::vector<BreakEven> study_break_evens(const StudySummary& summary, const Stud
 std::vector<std::string> break_even_lines(const StudySummary& summary, const StudyGroup& group) {
   const DeviceWords words = device_text(summary.device_kind);
   std::vector<std::string> lines;
-  for (const BreakEven& found : study_break_evens(summary, group))
-    lines.push_back(fmt::format("{} {} against one, {}: break-even (speedup 1) over the {}: {}.", found.devices,
-                                words.many, printable(found.configuration, 80), format_axis(found.size_name),
-                                break_even_text(found)));
+  for (const StudyBreakEven& found : study_break_evens(summary, group))
+    lines.push_back(fmt::format("{} {} against one, {}: break-even (speedup 1) over the global batch: {}.",
+                                found.devices, words.many, printable(found.configuration, 80),
+                                break_even_text(found.at_batch)));
   return lines;
 }
 

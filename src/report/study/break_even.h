@@ -10,11 +10,18 @@
 
 namespace amdahl {
 
+/// Of one configuration of several devices.
+struct StudyBreakEven {
+  int64_t devices = 2;
+  std::string configuration;  // "ddp, graph"
+  BreakEven at_batch;
+};
+
 /// One per device count and configuration of the group that was measured at two batches or more: where the speedup over
 /// the global batch is 1.
-std::vector<BreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group);
+std::vector<StudyBreakEven> study_break_evens(const StudySummary& summary, const StudyGroup& group);
 
-/// The value of BreakEven::configuration for a cell: "ddp, graph".
+/// The value of StudyBreakEven::configuration for a cell: "ddp, graph".
 std::string break_even_configuration(const CellKey& key);
 
 /// "2 GPUs against one, ddp, graph: break-even (speedup 1) over the global batch: from about ...; measured from ... .",

@@ -73,12 +73,12 @@ TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
 TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
   const StudySummary summary = crossing();
   const StudyGroup group = groups_of(summary).front();
-  EXPECT_EQ(crossover_batch(summary, group, 2), (BatchCrossover{1024, 256, 4096}));
+  EXPECT_EQ(crossover_batch(summary, group, 2), (SizeCrossover{1024, 256, 4096}));
   EXPECT_EQ(crossover_batch(summary, group, 4), std::nullopt);
   const auto pays_always = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
   EXPECT_EQ(crossover_batch(pays_always, group, 2), std::nullopt) << "nothing is crossed";
   const auto falls_back = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}, {512, 400, 200}}));
-  const BatchCrossover last{512, 256, 512};
+  const SizeCrossover last{512, 256, 512};
   EXPECT_EQ(crossover_batch(falls_back, group, 2), last);
   EXPECT_EQ(crossover_text(last, "batch"), "batch 512, the largest measured, not at 256");
   EXPECT_EQ(crossover_text({1024, 256, 4096}, "batch"), "batch >= 1,024, not at 256");
