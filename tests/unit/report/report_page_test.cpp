@@ -88,6 +88,23 @@ TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
   EXPECT_EQ(crossover_batch(ends_low, group, 2), std::nullopt);
 }
 
+TEST(StudyPage, ARowWhereOneDeviceJumpsSaysSo) {
+  const auto text_of = [](const std::vector<BatchTimes>& batches) {
+    const std::vector<Record> records = records_of(batches);
+    return markdown_page(study_page(summarise_study(records), records));
+  };
+  const std::string text = text_of({{64, 100, 130}, {128, 210, 150}, {256, 220, 280}});
+  size_t rows = 0;
+  for (size_t at = text.find("one device jumps: "); at != std::string::npos;
+       at = text.find("one device jumps: ", at + 1)) {
+    ++rows;
+    EXPECT_TRUE(text.substr(text.rfind('\n', at) + 1).starts_with("| 128 |")) << text;
+  }
+  EXPECT_EQ(rows, 1U) << text;
+  EXPECT_EQ(text_of(kCrossing).find("one device jumps"), std::string::npos);
+  EXPECT_EQ(text_of(kCrossing).find("| Note |"), std::string::npos);
+}
+
 TEST(Charts, PartsOfAStepAddUpToIt) {
   const StudySummary summary = crossing();
   const auto chart = account_chart(summary, groups_of(summary).front());
