@@ -160,9 +160,10 @@ struct CostGain {
   size_t baseline = 0;  // index in CostReport::rows
   double speedup = 1;
   std::optional<Interval> speedup_ci;
-  std::optional<double> break_even_speedup;  // hourly price of these devices / hourly price of one
-  Payoff payoff = Payoff::unclear;           // by the interval of the speedup; unclear without prices
-  std::optional<double> break_even_price;    // highest hourly price of the additional hardware: (speedup - 1) x one's
+  Recommendation recommendation = Recommendation::unclear;  // by the speedup alone
+  std::optional<double> break_even_speedup;                 // hourly price of these devices / hourly price of one
+  Payoff payoff = Payoff::unclear;                          // by the interval of the speedup; unclear without prices
+  std::optional<double> break_even_price;  // highest hourly price of the additional hardware: (speedup - 1) x one's
   std::optional<Interval> break_even_price_ci;
   std::optional<double> further_price;   // hourly price of the additional hardware
   std::optional<double> further_invest;  // purchase price of the additional hardware, when all of it is bought
@@ -195,15 +196,10 @@ struct CostRow {
   std::optional<CostGain> gain;          // only for several devices with a baseline
 };
 
-/// Size from which several devices pay, between measured sizes only.
+/// Size from which the speedup reaches a threshold, between measured sizes only.
 struct BreakEven {
   enum class Answer { never, always, at };  // within the measured range
-  std::string size_name;                    // "global_batch", "items", "num_parameters"
-  std::string work;                         // common to all sizes
-  std::string configuration;
-  int64_t devices = 2;
-  bool by_price = false;  // false: by time alone
-  double at_speedup = 1;  // threshold: 1 by time, the ratio of prices by price
+  double at_speedup = 1;                    // threshold: 1, or the ratio of prices
   Answer answer = Answer::never;
   std::optional<double> value;  // interpolated between `below` and `above`; a measured size when they are equal
   double below = 0, above = 0;  // measured neighbours of `value`; 0 without it
@@ -214,6 +210,17 @@ struct BreakEven {
   bool has_interval = false;    // every speedup has an interval; then an absent low or high is outside the range
   double measured_low = 0, measured_high = 0;
   int64_t num_sizes = 0;
+};
+
+/// Several devices over the sizes of one kind of work.
+struct CostBreakEven {
+  std::string size_name;  // "global_batch", "items", "num_parameters"
+  std::string work;       // common to all sizes
+  std::string configuration;
+  int64_t devices = 2;
+  int64_t largest = 0;                  // largest measured size
+  std::optional<SizeCrossover> faster;  // where they are recommended by time; absent: not at the largest size
+  std::optional<BreakEven> by_price;    // where the speedup is the ratio of prices; absent without prices
 };
 
 /// An alternative purchase: computed from an assumption, never measured.
@@ -234,7 +241,7 @@ struct CostReport {
   std::string currency;
   std::string as_of;
   std::vector<CostRow> rows;
-  std::vector<BreakEven> break_evens;
+  std::vector<CostBreakEven> break_evens;
   std::vector<CostAlternative> alternatives;
   std::vector<std::string> notes;
 };

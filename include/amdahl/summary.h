@@ -199,6 +199,15 @@ constexpr std::string_view to_string(Recommendation recommendation) {
   return "unclear";
 }
 
+/// Where several devices begin to pay: recommended at `from` and at every larger size, measured or modelled.
+struct SizeCrossover {
+  int64_t from = 0;
+  int64_t below = 0;    // largest size at which they are not recommended; 0: recommended at every size
+  int64_t largest = 0;  // largest of the sizes
+
+  auto operator<=>(const SizeCrossover&) const = default;
+};
+
 /// What a test's interval and p values are computed from. runs: the runs of one process, which do not show the variance
 /// between processes. processes: the medians of processes. calibrated: a calibrated process spread. none: there is no
 /// interval and no p value, and the verdict is UNCLEAR.

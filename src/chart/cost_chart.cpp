@@ -17,10 +17,10 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Sizes from which a configuration pays: one rule each.
-std::vector<const BreakEven*> marks_of(const CostReport& report, const CostPlot& plot) {
-  std::vector<const BreakEven*> marks;
-  for (const BreakEven& found : report.break_evens)
-    if (found.work == plot.work && found.by_price && found.value) marks.push_back(&found);
+std::vector<const CostBreakEven*> marks_of(const CostReport& report, const CostPlot& plot) {
+  std::vector<const CostBreakEven*> marks;
+  for (const CostBreakEven& found : report.break_evens)
+    if (found.work == plot.work && found.by_price && found.by_price->value) marks.push_back(&found);
   return marks;
 }
 
@@ -57,8 +57,8 @@ DataTable table_of(const CostReport& report, const CostPlot& plot) {
                           {}});
     if (metered) table.rows.back().push_back(row.joule_per_work ? TableValue(1 / *row.joule_per_work) : TableValue());
   }
-  for (const BreakEven* mark : marks_of(report, plot)) {
-    table.rows.push_back({mark->configuration, {}, {}, {}, {}, {}, {}, *mark->value});
+  for (const CostBreakEven* mark : marks_of(report, plot)) {
+    table.rows.push_back({mark->configuration, {}, {}, {}, {}, {}, {}, *mark->by_price->value});
     if (metered) table.rows.back().emplace_back();
   }
   return table;
@@ -146,11 +146,11 @@ std::string summary_of(const CostReport& report, const CostPlot& plot) {
       format_axis(fastest->size_name), with_thousands(fastest->size), short_number(fastest->work_per_hour),
       fastest->unit, report.currency, cheapest->configuration, format_axis(cheapest->size_name),
       with_thousands(cheapest->size), short_number(*cheapest->work_per_price), cheapest->unit);
-  for (const BreakEven& found : report.break_evens)
+  for (const CostBreakEven& found : report.break_evens)
     if (found.work == plot.work && found.by_price)
-      text += found.value
-                  ? fmt::format(" Break-even of {} at about {}.", found.configuration, format_number(*found.value))
-              : found.answer == BreakEven::Answer::always
+      text += found.by_price->value ? fmt::format(" Break-even of {} at about {}.", found.configuration,
+                                                  format_number(*found.by_price->value))
+              : found.by_price->answer == BreakEven::Answer::always
                   ? fmt::format(" {} pays off at every measured size.", found.configuration)
                   : fmt::format(" {} does not pay off at any measured size.", found.configuration);
   return text;

@@ -11,6 +11,7 @@
 #include "base/number_text.h"
 #include "chart/spec_parts.h"
 #include "chart/spec_text.h"
+#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -46,15 +47,15 @@ std::string series_of(const CellKey& key, const ConfigurationNames& names, const
                      configuration.empty() ? "" : ", " + configuration);
 }
 
-std::string brief_crossover(const BatchCrossover& crossover) {
-  return fmt::format("batch {}{}", crossover.batch == crossover.largest ? "" : ">= ", with_thousands(crossover.batch));
+std::string brief_crossover(const SizeCrossover& crossover) {
+  return fmt::format("batch {}{}", crossover.from == crossover.largest ? "" : ">= ", with_thousands(crossover.from));
 }
 
 // "2 and 4 GPUs faster at batch >= 1,024, not at 256"; at the dotted rule, with less room, "2 and 4 GPUs faster at
 // batch >= 1,024".
 std::map<int64_t, std::string> format_crossover(const StudySummary& summary, const StudyGroup& group,
                                                 const DeviceWords& words, bool brief) {
-  std::map<BatchCrossover, std::vector<int64_t>> devices_at;
+  std::map<SizeCrossover, std::vector<int64_t>> devices_at;
   std::set<int64_t> counts;
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group) counts.insert(c.multi.devices);
@@ -62,7 +63,7 @@ std::map<int64_t, std::string> format_crossover(const StudySummary& summary, con
     if (const auto crossover = crossover_batch(summary, group, devices)) devices_at[*crossover].push_back(devices);
   std::map<int64_t, std::string> text;
   for (const auto& [crossover, devices] : devices_at) {
-    std::string& words_there = text[crossover.batch];
+    std::string& words_there = text[crossover.from];
     words_there += fmt::format("{}{} {} faster at {}", words_there.empty() ? "" : "; ", fmt::join(devices, " and "),
                                words.many, brief ? brief_crossover(crossover) : crossover_text(crossover, "batch"));
   }
@@ -128,27 +129,19 @@ std::string spec_of(const StudyGroup& group, const std::set<int64_t>& batches, c
 
 }  // namespace
 
-std::string crossover_text(const BatchCrossover& crossover, std::string_view batch_name) {
-  const bool last = crossover.batch == crossover.largest;
-  return fmt::format("{}{} {}{}, not at {}", batch_name, last ? "" : " >=", with_thousands(crossover.batch),
+std::string crossover_text(const SizeCrossover& crossover, std::string_view batch_name) {
+  const bool last = crossover.from == crossover.largest;
+  return fmt::format("{}{} {}{}, not at {}", batch_name, last ? "" : " >=", with_thousands(crossover.from),
                      last ? ", the largest measured" : "", with_thousands(crossover.below));
 }
 
-std::optional<BatchCrossover> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
+std::optional<SizeCrossover> crossover_batch(const StudySummary& summary, const StudyGroup& group, int64_t devices) {
   std::map<int64_t, bool> pays;  // by batch, in any configuration
   for (const StudyComparison& c : summary.comparisons)
     if (group_of(c.multi) == group && c.multi.devices == devices)
       pays[fixed_batch(c.multi)] |= c.recommendation == Recommendation::multi_device;
-  std::optional<BatchCrossover> from;
-  int64_t below = 0;
-  for (const auto& [batch, pay] : pays) {
-    if (!pay)
-      from.reset(), below = batch;
-    else if (!from)
-      from = BatchCrossover{batch, below, pays.rbegin()->first};
-  }
-  if (below == 0) from.reset();
-  return from;
+  const std::optional<SizeCrossover> crossover = recommended_from(pays);
+  return crossover && crossover->below > 0 ? crossover : std::nullopt;
 }
 
 std::optional<Chart> throughput_chart(const StudySummary& summary, const StudyGroup& group) {

@@ -100,25 +100,30 @@ void add_payback(const PriceTable& prices, const CostRow& one, const CostRow& se
   if (!gain.never_paid_back) gain.payback_months = invest / monthly;
 }
 
-/// The speedup that the study itself gives, where both are cells of one study; otherwise that of the two throughputs.
-Estimate speedup_of(const MeasuredRow& one, const MeasuredRow& several) {
+/// What the study itself says, where both are cells of one study; otherwise by the two throughputs.
+CostGain speedup_of(const MeasuredRow& one, const MeasuredRow& several) {
+  CostGain gain;
   if (several.study && several.study == one.study)
     for (const StudyComparison& c : several.study->comparisons)
-      if (c.multi == several.cell->key && c.single == one.cell->key) return {c.test.ratio, c.test.ci};
-  return ratio_of({several.row.throughput, several.row.throughput_ci}, {one.row.throughput, one.row.throughput_ci});
+      if (c.multi == several.cell->key && c.single == one.cell->key) {
+        gain.speedup = c.test.ratio, gain.speedup_ci = c.test.ci, gain.recommendation = c.recommendation;
+        return gain;
+      }
+  const Estimate speedup =
+      ratio_of({several.row.throughput, several.row.throughput_ci}, {one.row.throughput, one.row.throughput_ci});
+  gain.speedup = speedup.value, gain.speedup_ci = speedup.ci, gain.recommendation = recommend(speedup.ci);
+  return gain;
 }
 
 CostGain gain_of(const MeasuredRow& one, const MeasuredRow& several) {
-  const Estimate speedup = speedup_of(one, several);
-  CostGain gain;
-  gain.speedup = speedup.value;
-  gain.speedup_ci = speedup.ci;
+  CostGain gain = speedup_of(one, several);
   if (!one.row.hourly_price || !several.row.hourly_price) return gain;
   const double price = *one.row.hourly_price;
   gain.break_even_speedup = *several.row.hourly_price / price;
   gain.further_price = *several.row.hourly_price - price;
   gain.break_even_price = (gain.speedup - 1) * price;
-  if (speedup.ci) gain.break_even_price_ci = Interval{(speedup.ci->low - 1) * price, (speedup.ci->high - 1) * price};
+  if (const auto& ci = gain.speedup_ci)
+    gain.break_even_price_ci = Interval{(ci->low - 1) * price, (ci->high - 1) * price};
   gain.payoff = payoff_of(gain);
   return gain;
 }
@@ -176,27 +181,27 @@ std::map<std::string, Curve> curves_of(const Rows& rows, Notes& notes) {
   return curves;
 }
 
-void add_break_even(const Rows& rows, const Curve& curve, bool by_price, double threshold, CostReport& report) {
+/// Where the speedup reaches the ratio of prices; nullopt without prices.
+std::optional<BreakEven> break_even_by_price(const Rows& rows, const Curve& curve) {
+  const CostGain& gain = *curve.rows.begin()->second->gain;  // same devices, and so the same prices, at every size
+  if (!gain.break_even_speedup) return std::nullopt;
   std::vector<SpeedupPoint> points;
   for (const auto& [size, row] : curve.rows) {
     const MeasuredRow& one = rows[row->gain->baseline];
     const double one_us = one.row.size == size ? one.time_us : 0;  // not under weak scaling, nor over parameters
     points.push_back({static_cast<double>(size), row->gain->speedup, row->gain->speedup_ci, one_us});
   }
-  BreakEven found = find_break_even(std::move(points), threshold);
-  found.size_name = curve.size_name;
-  found.work = curve.work;
-  found.configuration = curve.configuration;
-  found.devices = curve.devices;
-  found.by_price = by_price;
-  report.break_evens.push_back(std::move(found));
+  return find_break_even(std::move(points), *gain.break_even_speedup);
 }
 
 void add_break_evens(const Rows& rows, CostReport& report) {
   for (const auto& [name, curve] : curves_of(rows, report.notes)) {
-    add_break_even(rows, curve, false, 1, report);
-    const CostGain& gain = *curve.rows.begin()->second->gain;  // same devices, and so the same prices, at every size
-    if (gain.break_even_speedup) add_break_even(rows, curve, true, *gain.break_even_speedup, report);
+    std::map<int64_t, bool> recommended;
+    for (const auto& [size, row] : curve.rows)
+      recommended[size] = row->gain->recommendation == Recommendation::multi_device;
+    report.break_evens.push_back({curve.size_name, curve.work, curve.configuration, curve.devices,
+                                  curve.rows.rbegin()->first, recommended_from(recommended),
+                                  break_even_by_price(rows, curve)});
   }
 }
 

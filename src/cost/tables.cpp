@@ -7,8 +7,10 @@
 
 #include "amdahl/error.h"
 #include "base/number_text.h"
+#include "chart/study_charts.h"
 #include "report/common/break_even.h"
 #include "report/page/page_parts.h"
+#include "stats/compare.h"
 
 namespace amdahl {
 namespace {
@@ -74,6 +76,13 @@ std::vector<std::string> row_text(const CostRow& row) {
   return cells;
 }
 
+/// Where several devices are recommended by time, as in the report of a study.
+std::string faster_text(const CostBreakEven& curve) {
+  if (!curve.faster) return fmt::format("not certainly at {}, the largest measured", with_thousands(curve.largest));
+  if (curve.faster->below == 0) return fmt::format("at every size measured, up to {}", with_thousands(curve.largest));
+  return "at " + crossover_text(*curve.faster, format_axis(curve.size_name));
+}
+
 }  // namespace
 
 PageTable cost_table(const CostReport& report, const CostWork& work) {
@@ -105,11 +114,15 @@ PageTable cost_table(const CostReport& report, const CostWork& work) {
 
 PageTable break_even_table(const CostReport& report) {
   std::vector<std::vector<std::string>> rows;
-  for (const BreakEven& found : report.break_evens)
-    rows.push_back({found.work, found.configuration, format_axis(found.size_name), found.by_price ? "price" : "time",
-                    fmt::format("{:.2f}x", found.at_speedup), break_even_text(found)});
-  return table_of_texts("Break-even, between measured sizes only",
-                        {"work", "devices", "over", "worth it by", "at speedup", "answer"}, rows);
+  for (const CostBreakEven& curve : report.break_evens)
+    rows.push_back({curve.work, curve.configuration, format_axis(curve.size_name), faster_text(curve),
+                    curve.by_price ? fmt::format("{:.2f}x", curve.by_price->at_speedup) : kNone,
+                    curve.by_price ? break_even_text(*curve.by_price) : kNone});
+  return table_of_texts(
+      "Where several devices begin to pay, measured sizes only",
+      {"work", "devices", "over", fmt::format("faster by {:.0f} % or more", 100 * (kMultiBeneficial - 1)),
+       "break-even speedup", "worth their price"},
+      rows);
 }
 
 PageTable alternatives_table(const CostReport& report) {
@@ -157,9 +170,10 @@ std::vector<std::string> cost_method() {
       "Payback: purchase of the further hardware over the further work a month, valued at what it costs on one device, "
       "less the further electricity.";
   constexpr const char* kBreakEven =
-      "Break-even sizes are interpolated between neighbouring measured sizes, both axes logarithmic, never beyond "
-      "them; "
-      "their interval comes from the ends of the speedups' intervals.";
+      "Several devices are faster from the smallest measured size at which, as at every larger one, they are "
+      "recommended by the interval of their speedup. Sizes at which they are worth their price are interpolated "
+      "between neighbouring measured sizes, both axes logarithmic, never beyond them; their interval comes from the "
+      "ends of the speedups' intervals.";
   return {kWork, kPays, kWorth, kPayback, kBreakEven};
 }
 

@@ -1,6 +1,7 @@
 #include "planner/rank.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "planner/advise.h"
@@ -64,13 +65,14 @@ std::vector<SizeThreshold> find_thresholds(const Calibration& calibration, const
     for (const int count : devices) {
       SizeThreshold threshold;
       threshold.global_batch = batch, threshold.devices = count;
-      if (batch % count == 0)
-        // Downwards, so that the smallest size counts from which on all larger ones pay.
-        for (double width = kMostWidth; width >= kLeastWidth; width /= step) {
-          const ModelSpec model = dense_model_of_width(static_cast<int64_t>(std::lround(width)));
-          if (recommend(speedup_of(model, calibration, rates, count, batch).ci) != Recommendation::multi_device) break;
-          threshold.parameters = model.num_parameters();
-        }
+      std::map<int64_t, bool> pays;  // by parameters; downwards, to the first size that does not pay
+      bool pay = batch % count == 0;
+      for (double width = kMostWidth; pay && width >= kLeastWidth; width /= step) {
+        const ModelSpec model = dense_model_of_width(static_cast<int64_t>(std::lround(width)));
+        pay = recommend(speedup_of(model, calibration, rates, count, batch).ci) == Recommendation::multi_device;
+        pays[model.num_parameters()] = pay;
+      }
+      if (const auto crossover = recommended_from(pays)) threshold.parameters = crossover->from;
       all.push_back(threshold);
     }
   return all;

@@ -11,6 +11,7 @@ using nlohmann::json;
 template <class Visitor>
 void visit_fields(Visitor& f, CostGain& g) {
   f("baseline", g.baseline), f("speedup", g.speedup), f("speedup_ci", g.speedup_ci), f("payoff", g.payoff);
+  f("recommendation", g.recommendation);
   f("break_even_speedup", g.break_even_speedup), f("break_even_price_per_hour", g.break_even_price);
   f("break_even_price_per_hour_ci", g.break_even_price_ci), f("further_price_per_hour", g.further_price);
   f("further_purchase", g.further_invest), f("never_paid_back", g.never_paid_back);
@@ -32,14 +33,24 @@ void visit_fields(Visitor& f, CostRow& r) {
 template <class Visitor>
 void visit_fields(Visitor& f, BreakEven& b) {
   constexpr std::string_view kAnswers[] = {"never", "always", "at"};
-  f("over", b.size_name), f("work", b.work), f("configuration", b.configuration), f("devices", b.devices);
-  f.derived("by", std::string_view(b.by_price ? "price" : "time"));
   f("at_speedup", b.at_speedup), f.derived("answer", kAnswers[static_cast<size_t>(b.answer)]);
   f("has_interval", b.has_interval), f("num_sizes", b.num_sizes);
   f.derived("measured", Interval{b.measured_low, b.measured_high});
   f("value", b.value), f("until", b.until), f("low", b.low), f("high", b.high);
   f.when(b.at_jump, "at_jump", b.at_jump);
   if (b.value) f.derived("between", Interval{b.below, b.above});
+}
+
+template <class Visitor>
+void visit_fields(Visitor& f, SizeCrossover& c) {
+  f("from", c.from), f("largest", c.largest);
+  f.when(c.below > 0, "below", c.below);
+}
+
+template <class Visitor>
+void visit_fields(Visitor& f, CostBreakEven& b) {
+  f("over", b.size_name), f("work", b.work), f("configuration", b.configuration), f("devices", b.devices);
+  f("largest", b.largest), f("faster", b.faster), f("by_price", b.by_price);
 }
 
 template <class Visitor>

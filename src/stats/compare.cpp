@@ -151,6 +151,18 @@ Recommendation recommend(const PairTest& test) {
   return by_interval;
 }
 
+std::optional<SizeCrossover> recommended_from(const std::map<int64_t, bool>& recommended) {
+  std::optional<SizeCrossover> crossover;
+  int64_t below = 0;
+  for (const auto& [size, several] : recommended) {
+    if (!several)
+      crossover.reset(), below = size;
+    else if (!crossover)
+      crossover = SizeCrossover{size, below, recommended.rbegin()->first};
+  }
+  return crossover;
+}
+
 int64_t runs_to_recommend(double ratio, const std::optional<Interval>& speedup, int64_t n) {
   if (recommend(speedup) != Recommendation::unclear) return 0;
   if (!speedup || n < kFewestRuns) return std::max<int64_t>(1, kFewestRuns - n);

@@ -1,6 +1,7 @@
 // Verdicts from two sample sets, and recommendations from the interval of a speedup.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -60,6 +61,9 @@ Recommendation recommend(const std::optional<Interval>& speedup);
 /// Like recommend(test.ci), but multi_device requires verdict FASTER and single_device verdict SLOWER: Holm's
 /// adjustment may be stricter than the interval.
 Recommendation recommend(const PairTest& test);
+
+/// Whether several devices are recommended, by size. nullopt when they are not at the largest one.
+std::optional<SizeCrossover> recommended_from(const std::map<int64_t, bool>& recommended);
 
 /// Estimated further runs per side until the interval of this half-width around `ratio` excludes the thresholds of
 /// `recommend`; 0 when it already decides.

@@ -64,10 +64,10 @@ def check_rented(case):
     assert abs(one["work_per_price"] - one["throughput_per_s"] * 3600 / 0.5) <= 1e-6 * one["work_per_price"]
     assert two["gain"]["payoff"] == "pays" and abs(two["gain"]["speedup"] - 4) < 1e-6, two
     assert row(found, 16, 2)["gain"]["payoff"] == "does not pay"
-    answers = {(b["over"], b["by"]): b for b in found["break_evens"]}
-    assert set(answers) == {("global_batch", "time"), ("global_batch", "price")}, answers
-    assert abs(answers["global_batch", "price"]["value"] - 16 * 4 ** (2 / 3)) < 0.01, answers  # 0.5x to 4x: 2x after two thirds
-    assert abs(answers["global_batch", "time"]["value"] - 16 * 4 ** (1 / 3)) < 0.01, answers
+    [curve] = found["break_evens"]
+    assert curve["over"] == "global_batch" and curve["faster"] == {"from": 64, "below": 16, "largest": 64}, curve
+    assert abs(curve["by_price"]["value"] - 16 * 4 ** (2 / 3)) < 0.01, curve  # 0.5x to 4x: 2x after two thirds
+    assert (row(found, 16, 2)["gain"]["recommendation"], two["gain"]["recommendation"]) == ("single", "multi"), found
     assert all("joule_per_work" not in r for r in found["rows"])
 
 
@@ -98,8 +98,8 @@ def check_never_in_the_measured_range(case):
     case.write("p.toml", RENTED)
     run = study(case, steps=((16, 1, 100), (16, 2, 300), (64, 1, 100), (64, 2, 200)))
     found = cost(case, run)
-    assert {b["answer"] for b in found["break_evens"]} == {"never"}, found["break_evens"]
-    assert all("value" not in b for b in found["break_evens"])
+    assert {b["by_price"]["answer"] for b in found["break_evens"]} == {"never"}, found["break_evens"]
+    assert all("value" not in b["by_price"] and "faster" not in b for b in found["break_evens"])
     assert "never in the measured range; measured from 16" in case.run("report", run, "--prices", "p.toml").stdout
 
 

@@ -59,7 +59,9 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
                          {"p_holm", "p (Holm)"},
                          {"num_runs", "n (runs)"},
                          {"num_runs_single", "n, one device"},
-                         {"verdict", "Verdict"}};
+                         {"verdict", "Verdict"},
+                         {"note", "Note"}};
+  const std::map<CellKey, std::string> jumps = jump_notes(summary, group);
   for (const StudyComparison& c : summary.comparisons) {
     if (group_of(c.multi) != group) continue;
     const std::string configuration = names.of(c.multi);
@@ -71,9 +73,12 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
     add_estimate(row, Estimate{c.test.ratio, c.test.ci});
     row.insert(row.end(), {100 * c.efficiency, c.test.ci ? TableValue(format_p(c.test.p_holm)) : TableValue(),
                            c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
+    const auto jump = jumps.find(c.multi);
+    row.push_back(jump == jumps.end() ? TableValue() : TableValue(jump->second));
     table.table.rows.push_back(std::move(row));
   }
   if (group.scaling != "weak") remove_columns(table, {"device_batch"});
+  if (jumps.empty()) remove_columns(table, {"note"});
   return table;
 }
 

@@ -68,12 +68,16 @@ std::vector<std::string> sources(const ScalingOutlook& outlook) {
 std::string outlook_text(const ScalingOutlook& outlook) {
   const bool any_measured = std::any_of(outlook.predictions.begin(), outlook.predictions.end(),
                                         [](const ScalingPrediction& p) { return !p.measured.empty(); });
+  const bool assumed = outlook.link.rate_origin != Origin::measured;
   std::string text =
-      fmt::format("Predicted for data parallelism over {} (modelled): Tn(B) = T1(B/n) + communication{}\n\n",
-                  printable(outlook.link.name), outlook.overlap ? " that backward does not hide" : "");
+      assumed
+          ? fmt::format("Nothing was measured over {}: its rate is assumed; the steps of one device are measured.\n",
+                        printable(outlook.link.name))
+          : std::string();
+  text += fmt::format("Predicted for data parallelism over {} (modelled): Tn(B) = T1(B/n) + communication{}\n\n",
+                      printable(outlook.link.name), outlook.overlap ? " that backward does not hide" : "");
   std::vector<std::string> head{"model", "batch", "devices", "T1(B) us", "T1(B/n) us", "latency us", "bytes us"};
   if (outlook.overlap) head.emplace_back("hidden us");
-  const bool assumed = outlook.link.rate_origin != Origin::measured;
   head.insert(head.end(), {"step us", assumed ? "speedup [range (assumed)]" : "speedup [95 % CI]",
                            assumed ? "verdict (modelled), would be" : "verdict (modelled)"});
   if (any_measured) head.emplace_back("measured; error of the prediction");

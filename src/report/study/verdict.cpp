@@ -34,9 +34,9 @@ std::string best_text(const StudyComparison& best, bool name_model) {
 
 // The batch at which one and several devices take the same time, for the fastest configuration.
 std::string break_even_sentence(const StudySummary& summary, const CellKey& key) {
-  for (const BreakEven& found : study_break_evens(summary, group_of(key)))
-    if (found.value && found.devices == key.devices && found.configuration == break_even_configuration(key))
-      return fmt::format(" Both take the same time at {} {}.", format_axis(found.size_name), break_even_place(found));
+  for (const auto& [devices, configuration, found] : study_break_evens(summary, group_of(key)))
+    if (found.value && devices == key.devices && configuration == break_even_configuration(key))
+      return fmt::format(" Both take the same time at global batch {}.", break_even_place(found));
   return {};
 }
 

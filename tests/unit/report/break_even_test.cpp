@@ -69,6 +69,34 @@ TEST(BreakEven, SaysWhereItEndsAgain) {
   EXPECT_NEAR(from_start.until.value(), 2, 1e-9);
 }
 
+TEST(BreakEven, AJumpIsATimeThatGrowsAsTheBatchAndThenHardly) {
+  const auto one = [](double size, double us) { return SpeedupPoint{size, 1, {}, us}; };
+  EXPECT_TRUE(is_jump(one(64, 28.6), one(128, 57.2), one(256, 58)));
+  EXPECT_FALSE(is_jump(one(64, 28.6), one(128, 57.2), one(256, 114))) << "in proportion to the batch";
+  EXPECT_FALSE(is_jump(one(64, 28.6), one(128, 29), one(256, 29.5))) << "hardly at all";
+  EXPECT_FALSE(is_jump(one(64, 28.6), one(128, 29), one(256, 58))) << "between the next two";
+  EXPECT_FALSE(is_jump(one(64, 0), one(128, 57.2), one(256, 58))) << "a time is not known";
+  const auto grows = [&](double below, double above) {  // exponents of the size
+    return is_jump(one(64, 10), one(128, 10 * std::pow(2, below)), one(256, 10 * std::pow(2, below + above)));
+  };
+  EXPECT_TRUE(grows(0.91, 0.49));
+  EXPECT_FALSE(grows(0.89, 0.49));
+  EXPECT_FALSE(grows(0.91, 0.51));
+}
+
+TEST(BreakEven, IsNotInterpolatedAcrossAJump) {
+  const std::vector<SpeedupPoint> points{{64, 0.7, {}, 28.6}, {128, 1.32, {}, 57.2}, {256, 1.3, {}, 58}};
+  const BreakEven found = find_break_even(points, 1);
+  EXPECT_TRUE(found.at_jump);
+  EXPECT_EQ(found.value, 128);
+  EXPECT_NE(break_even_text(found).find("from 128, not at 64 (not interpolated"), std::string::npos)
+      << break_even_text(found);
+  std::vector<SpeedupPoint> smooth = points;
+  smooth[2].one_us = 114;
+  EXPECT_FALSE(find_break_even(smooth, 1).at_jump);
+  EXPECT_LT(find_break_even(smooth, 1).value.value(), 128);
+}
+
 TEST(BreakEven, IsNeverExtrapolated) {
   for (uint32_t trial = 0; trial < 2000; ++trial) {
     std::vector<SpeedupPoint> points;

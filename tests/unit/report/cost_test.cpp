@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "chart/cost_chart.h"
+#include "chart/study_charts.h"
 #include "cost/tables.h"
-#include "report/common/break_even.h"
-#include "report/study/break_even.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
@@ -68,9 +67,9 @@ const CostRow& row_of(const CostReport& report, int64_t size, int64_t devices) {
   throw std::runtime_error("no such row");
 }
 
-const BreakEven& break_even_of(const CostReport& report, const std::string& size_name, bool by_price) {
-  for (const BreakEven& found : report.break_evens)
-    if (found.size_name == size_name && found.by_price == by_price) return found;
+const CostBreakEven& break_even_of(const CostReport& report, const std::string& size_name) {
+  for (const CostBreakEven& found : report.break_evens)
+    if (found.size_name == size_name) return found;
   throw std::runtime_error("no such break-even");
 }
 
@@ -106,10 +105,9 @@ TEST(Cost, SeveralDevicesPayFromTheRatioOfPrices) {
 
 TEST(Cost, BreakEvenBatchByHand) {
   const CostReport report = summarise_cost({crossing()}, prices(kRented));
-  const BreakEven &time = break_even_of(report, "global_batch", false),
-                  &price = break_even_of(report, "global_batch", true);
-  EXPECT_EQ(time.at_speedup, 1);
-  EXPECT_NEAR(time.value.value(), 256, 1);  // measured 1x there
+  const CostBreakEven& found = break_even_of(report, "global_batch");
+  EXPECT_EQ(found.faster, (SizeCrossover{1024, 256, 1024}));  // measured 1x at 256
+  const BreakEven& price = found.by_price.value();
   EXPECT_EQ(price.at_speedup, 2);
   EXPECT_NEAR(price.value.value(), 512, 1);  // half way from 1x at 256 to 4x at 1024
   ASSERT_TRUE(price.has_interval);
@@ -120,9 +118,10 @@ TEST(Cost, BreakEvenBatchByHand) {
 TEST(Cost, BreakEvenSizeOfModelAtOneBatch) {
   // At batch 256, two devices reach 1x with 54,403 parameters and 4x with 16 times as many: 2x at four times.
   const CostReport report = summarise_cost({crossing(), crossing("large", 16 * 54'403, 4)}, prices(kRented));
-  for (const BreakEven& found : report.break_evens) {
-    if (found.size_name != "num_parameters" || !found.by_price || found.work.find("256") == std::string::npos) continue;
-    EXPECT_NEAR(found.value.value(), 4 * 54'403, 500);
+  for (const CostBreakEven& found : report.break_evens) {
+    if (found.size_name != "num_parameters" || found.work.find("256") == std::string::npos) continue;
+    EXPECT_NEAR(found.by_price.value().value.value(), 4 * 54'403, 500);
+    EXPECT_EQ(found.faster, (SizeCrossover{16 * 54'403, 54'403, 16 * 54'403}));
     return;
   }
   FAIL() << "no break-even over parameters at batch 256";
@@ -141,7 +140,8 @@ TEST(Cost, DoublingAPriceHalvesWorkForTheMoney) {
       EXPECT_EQ(twice.rows[i].gain->payoff, once.rows[i].gain->payoff);  // a ratio of prices
     }
   }
-  EXPECT_EQ(break_even_of(once, "global_batch", true).value, break_even_of(twice, "global_batch", true).value);
+  EXPECT_EQ(break_even_of(once, "global_batch").by_price.value().value,
+            break_even_of(twice, "global_batch").by_price.value().value);
 }
 
 TEST(Cost, OwnedHardwareCountsWithMachineUtilisationAndPower) {
@@ -236,21 +236,29 @@ TEST(Cost, RowsOfSeveralRunsSayWhich) {
   EXPECT_EQ(cost_table(one, works_of(one).front()).table.columns[2].title, "samples/s [95 % CI]");
 }
 
-TEST(Cost, AStudySaysTheSameBreakEven) {
+TEST(Cost, AStudySaysTheSame) {
   const CostRun run = crossing();
   const CostReport report = summarise_cost({run}, prices(kRented));
-  const BreakEven& cost = break_even_of(report, "global_batch", false);
-  const std::vector<BreakEven> study = study_break_evens(*run.study, groups_of(*run.study).front());
-  ASSERT_EQ(study.size(), 1u);
-  ASSERT_TRUE(cost.value && study[0].value);
-  EXPECT_DOUBLE_EQ(*study[0].value, *cost.value);
-  EXPECT_DOUBLE_EQ(study[0].low.value(), cost.low.value());
-  EXPECT_EQ(break_even_text(study[0]), break_even_text(cost));
-  EXPECT_NE(break_even_text(cost).find("(modelled: interpolated between "), std::string::npos) << break_even_text(cost);
-  EXPECT_NE(text_page(cost_page(report, "")).find(break_even_text(cost)), std::string::npos);
+  const StudyGroup group = groups_of(*run.study).front();
+  const auto study = crossover_batch(*run.study, group, 2);
+  ASSERT_TRUE(study);
+  EXPECT_EQ(break_even_of(report, "global_batch").faster, study);
+  const std::string words = crossover_text(*study, "global batch");
+  EXPECT_NE(text_page(cost_page(report, "")).find(words), std::string::npos) << text_page(cost_page(report, ""));
   std::string plain = test::study_markdown(*run.study);
   std::erase(plain, '\\');
-  EXPECT_NE(plain.find(break_even_text(cost)), std::string::npos) << plain;
+  EXPECT_NE(plain.find(words), std::string::npos) << plain;
+}
+
+TEST(Cost, FasterOnlyWhereTheStudyRecommendsIt) {
+  // 1.05x at the two larger batches: worth an hour that costs as much, and not recommended.
+  const CostRun run = study({exact(64, 1, 100), exact(64, 2, 200), exact(256, 1, 105), exact(256, 2, 100),
+                             exact(1024, 1, 105), exact(1024, 2, 100)});
+  const CostReport report = summarise_cost({run}, prices(kRented));
+  EXPECT_EQ(break_even_of(report, "global_batch").faster, std::nullopt);
+  EXPECT_NE(text_page(cost_page(report, "")).find("not certainly at 1,024"), std::string::npos);
+  for (const StudyComparison& c : run.study->comparisons)
+    EXPECT_EQ(row_of(report, c.multi.global_batch, 2).gain->recommendation, c.recommendation);
 }
 
 TEST(Cost, AnAccountOfAnotherStepGivesNoShareOfInput) {
@@ -296,8 +304,8 @@ TEST(Cost, SensorsHaveItemsAndBreakEvens) {
   EXPECT_EQ(works_of(report).size(), 1u);
   EXPECT_EQ(report.rows[0].unit, "batches");
   EXPECT_EQ(cost_table(report, works_of(report).front()).table.columns[7].title, "J/batch");
-  EXPECT_NEAR(break_even_of(report, "items", true).value.value(), 32, 0.1);
-  EXPECT_NEAR(break_even_of(report, "items", false).value.value(), 16, 0.1);
+  EXPECT_NEAR(break_even_of(report, "items").by_price.value().value.value(), 32, 0.1);
+  EXPECT_EQ(break_even_of(report, "items").faster, (SizeCrossover{64, 16, 64}));
 }
 
 TEST(Cost, LimitedDevicesAreNamedAndNeverPriced) {
@@ -346,7 +354,9 @@ TEST(Cost, RefusesWhatCannotBeCompared) {
   EXPECT_EQ(unpriced.rows[1].gain->payoff, Payoff::unclear);
   ASSERT_FALSE(unpriced.notes.empty());
   EXPECT_NE(unpriced.notes[0].find("no price of 'GPU_X 80GB'"), std::string::npos);
-  EXPECT_EQ(unpriced.break_evens.size(), 1u);  // by time there is one still
+  ASSERT_EQ(unpriced.break_evens.size(), 1u);
+  EXPECT_TRUE(unpriced.break_evens[0].faster);  // by time there is one still
+  EXPECT_FALSE(unpriced.break_evens[0].by_price);
 }
 
 TEST(Cost, TextMarkdownPageAndChartSayTheSame) {

@@ -73,12 +73,12 @@ TEST(Charts, SpeedupHasARowAComparisonAndTheBaselines) {
 TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
   const StudySummary summary = crossing();
   const StudyGroup group = groups_of(summary).front();
-  EXPECT_EQ(crossover_batch(summary, group, 2), (BatchCrossover{1024, 256, 4096}));
+  EXPECT_EQ(crossover_batch(summary, group, 2), (SizeCrossover{1024, 256, 4096}));
   EXPECT_EQ(crossover_batch(summary, group, 4), std::nullopt);
   const auto pays_always = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
   EXPECT_EQ(crossover_batch(pays_always, group, 2), std::nullopt) << "nothing is crossed";
   const auto falls_back = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}, {512, 400, 200}}));
-  const BatchCrossover last{512, 256, 512};
+  const SizeCrossover last{512, 256, 512};
   EXPECT_EQ(crossover_batch(falls_back, group, 2), last);
   EXPECT_EQ(crossover_text(last, "batch"), "batch 512, the largest measured, not at 256");
   EXPECT_EQ(crossover_text({1024, 256, 4096}, "batch"), "batch >= 1,024, not at 256");
@@ -86,6 +86,23 @@ TEST(Charts, CrossoverIsWhereAllLargerBatchesPay) {
             std::string::npos);
   const auto ends_low = summarise_study(records_of({{64, 100, 60}, {256, 200, 300}}));
   EXPECT_EQ(crossover_batch(ends_low, group, 2), std::nullopt);
+}
+
+TEST(StudyPage, ARowWhereOneDeviceJumpsSaysSo) {
+  const auto text_of = [](const std::vector<BatchTimes>& batches) {
+    const std::vector<Record> records = records_of(batches);
+    return markdown_page(study_page(summarise_study(records), records));
+  };
+  const std::string text = text_of({{64, 100, 130}, {128, 210, 150}, {256, 220, 280}});
+  size_t rows = 0;
+  for (size_t at = text.find("one device jumps: "); at != std::string::npos;
+       at = text.find("one device jumps: ", at + 1)) {
+    ++rows;
+    EXPECT_TRUE(text.substr(text.rfind('\n', at) + 1).starts_with("| 128 |")) << text;
+  }
+  EXPECT_EQ(rows, 1U) << text;
+  EXPECT_EQ(text_of(kCrossing).find("one device jumps"), std::string::npos);
+  EXPECT_EQ(text_of(kCrossing).find("| Note |"), std::string::npos);
 }
 
 TEST(Charts, PartsOfAStepAddUpToIt) {

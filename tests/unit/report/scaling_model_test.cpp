@@ -94,6 +94,15 @@ TEST(ScalingModel, SetsWhatWasMeasuredBesideIt) {
   EXPECT_NE(outlook_text(outlook).find("data_parallel 1.60x, step -15 %"), std::string::npos) << outlook_text(outlook);
 }
 
+TEST(ScalingModel, AnAssumedLinkIsTheFirstLine) {
+  LinkModel link = kLink;
+  EXPECT_EQ(outlook_text(predict_scaling(one_gpu(), link, {})).find("Predicted for data parallelism over test"), 0u);
+  link.rate_origin = Origin::modelled;
+  const std::string text = outlook_text(predict_scaling(one_gpu(), link, {}));
+  EXPECT_EQ(text.find("Nothing was measured over test: its rate is assumed"), 0u) << text;
+  EXPECT_NE(text.find("speedup [range (assumed)]"), std::string::npos) << text;
+}
+
 TEST(ScalingModel, NothingToPredictFromIsAnError) {
   EXPECT_THROW(predict_scaling(one_gpu(), kLink, {.model = "other"}), Error);
   EXPECT_THROW(predict_scaling(one_gpu(), kLink, {.global_batch = 17}), Error);
