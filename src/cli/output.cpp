@@ -22,18 +22,19 @@ void put(std::FILE* to, std::string_view text) {
 
 void show(std::FILE* to, std::string_view lines) {
   const bool color = has_color(to);
+  const auto columns = static_cast<size_t>(terminal_columns(to));
   for (size_t begin = 0; begin < lines.size();) {
     const size_t end = std::min(lines.find('\n', begin), lines.size());
-    const std::string line = printable(lines.substr(begin, end - begin));
+    std::string line = printable(lines.substr(begin, end - begin));
+    if (columns > 0 && !line.empty()) line = fitted_lines(line, columns), line.pop_back();
     put(to, (color ? colored(line) : line) + (end < lines.size() ? "\n" : ""));
     begin = end + 1;
   }
 }
 
-int terminal_columns() {
-  if (!isatty(STDOUT_FILENO)) return 0;
+int terminal_columns(std::FILE* of) {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return isatty(fileno(of)) && ioctl(fileno(of), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 void show_data(std::string_view text) {
