@@ -14,6 +14,10 @@ namespace amdahl::cli {
 /// other streams they throw std::system_error.
 void put(std::FILE* to, std::string_view text);
 
+/// Prints a line of progress on stderr, cut to the width of a terminal. On a terminal the next text takes its place.
+/// Nothing after the first text on stdout. For several threads, as put.
+void put_progress(const std::string& line, bool is_terminal);
+
 /// Prints lines that may contain records, file names and user text: control bytes are escaped, keywords coloured if
 /// `has_color`, and lines broken that are wider than the terminal.
 void show(std::FILE* to, std::string_view lines);
