@@ -102,11 +102,11 @@ TEST(TextPage, HeadsAreBrokenBeforeATableIsStacked) {
 TEST(TextPage, ATableBecomesTwoBeforeItIsStacked) {
   const std::string text = text_page(page_of(5), {80});
   size_t heads = 0;
-  for (size_t at = text.find("\n    16  "); at != std::string::npos; at = text.find("\n    16  ", at + 1)) ++heads;
+  for (size_t at = text.find("\n   256  "); at != std::string::npos; at = text.find("\n   256  ", at + 1)) ++heads;
   EXPECT_EQ(heads, 2u) << text;
   Page page = page_of(5);
-  page.sections[0].tables[0].table.rows[1][0] = int64_t{16};
-  EXPECT_TRUE(has(text_page(page, {80}), "Global batch: 16\n")) << "names repeat: " << text_page(page, {80});
+  page.sections[0].tables[0].table.rows[1][0] = int64_t{256};
+  EXPECT_TRUE(has(text_page(page, {80}), "Global batch: 256\n")) << "names repeat: " << text_page(page, {80});
 }
 
 TEST(TextPage, AStudyFitsTheTerminal) {
