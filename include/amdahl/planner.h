@@ -54,8 +54,8 @@ struct PlansOutcome {
 
 /// Error{usage} for an unknown model or optimizer and for numbers out of range.
 AMDAHL_API PlansOutcome run_plans(const PlansConfig& config);
-/// A table for a terminal.
-AMDAHL_API std::string to_text(const PlansOutcome& outcome);
+/// A table for a terminal of `width` columns; 0: any.
+AMDAHL_API std::string to_text(const PlansOutcome& outcome, int width = 0);
 /// Schema docs/schema/plans.schema.json.
 AMDAHL_API std::string to_json(const PlansOutcome& outcome);
 

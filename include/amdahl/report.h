@@ -84,6 +84,10 @@ struct ExportOutcome {
 /// Error{version_refused} for an unknown schema version.
 AMDAHL_API ExportOutcome run_export(const std::string& run_dir, ExportFormat format);
 
+/// Breaks the lines of a text that are wider than `width` columns (0: none) at spaces. What follows a break is indented
+/// by `indent` spaces more than its line. A word that is longer than a line stays whole.
+AMDAHL_API std::string fitted_lines(std::string_view text, size_t width, size_t indent = 2);
+
 /// Replaces a text file atomically: readers see the old or the new contents, never a part. Symbolic links are followed
 /// and stay. A character device, a pipe or /dev/stdout is written to directly. Error{usage} for a folder, a block
 /// device, a socket and a path that cannot be created; Error{disk_full}.

@@ -36,7 +36,7 @@ int collectives_command(const CollectivesArgs& args) {
   }
   if (!outcome.is_root || args.config.repeat.is_child()) return 0;
   if (!args.output.json && args.format == "nccl-tests")
-    show(stdout, to_nccl_tests(outcome));
+    show_data(to_nccl_tests(outcome));
   else
     show_outcome(outcome, args.output);
   show_run(outcome.run_dir, args.output);

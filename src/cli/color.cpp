@@ -72,6 +72,10 @@ std::string colored(std::string_view line) {
   return result;
 }
 
-void show_error(const Error& error) { show(stderr, error.line() + "\n"); }
+// Not broken into lines, so that the command that it proposes can be copied.
+void show_error(const Error& error) {
+  const std::string line = printable(error.line());
+  put(stderr, (has_color(stderr) ? colored(line) : line) + "\n");
+}
 
 }  // namespace amdahl::cli

@@ -38,7 +38,7 @@ std::vector<AxisPair> parse_pairs(const std::vector<std::string>& texts) {
 template <class Outcome>
 void show_comparison(const Outcome& outcome, const CompareArgs& args) {
   if (args.markdown == "-")
-    show(stdout, to_markdown(outcome));
+    show_data(to_markdown(outcome));
   else
     show_outcome(outcome, args.output);
   if (!args.markdown.empty() && args.markdown != "-") save_text(args.markdown, to_markdown(outcome));

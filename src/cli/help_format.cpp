@@ -7,7 +7,9 @@
 #include <memory>
 #include <sstream>
 
+#include "amdahl/report.h"
 #include "cli/command_tree.h"
+#include "cli/output.h"
 
 namespace amdahl::cli {
 namespace {
@@ -31,7 +33,24 @@ std::string description_of(const OptionNode& node) {
 }
 
 std::string row(const std::string& words, const std::string& text) {
-  return fmt::format("  {:<{}}{}{}\n", words, kColumn - 2, words.size() + 2 < kColumn ? "" : "  ", text);
+  const std::string line =
+      fmt::format("  {:<{}}{}{}\n", words, kColumn - 2, words.size() + 2 < kColumn ? "" : "  ", text);
+  return fitted_lines(line, static_cast<size_t>(terminal_columns()), kColumn - 2);
+}
+
+/// Examples in the width of the terminal: a long command goes on behind a backslash, as a shell reads it.
+std::string footer_text(const std::string& footer) {
+  const auto columns = static_cast<size_t>(terminal_columns());
+  std::string text, line;
+  for (std::istringstream lines(footer); std::getline(lines, line);) {
+    const bool is_command = line.starts_with("  ") && columns > 2;
+    std::string fitted = fitted_lines(line, is_command ? columns - 2 : columns);
+    fitted.pop_back();
+    for (size_t at = 0; is_command && (at = fitted.find('\n', at)) != std::string::npos; at += 3)
+      fitted.replace(at, 1, " \\\n");
+    text += fitted + "\n";
+  }
+  return text;
 }
 
 std::string full_name(const CLI::App* app) {
@@ -79,8 +98,8 @@ class HelpFormat : public CLI::Formatter {
     if (left_out > 0)
       text += fmt::format("{} more option{}: {} --help-all\n", left_out, left_out == 1 ? "" : "s", name);
     if (const std::string more = details_of(app); all && !more.empty()) text += "\n" + more;
-    if (!app->get_footer().empty()) text += "\n" + app->get_footer() + "\n";
-    return text;
+    text = fitted_lines(text, static_cast<size_t>(terminal_columns()));
+    return app->get_footer().empty() ? text : text + "\n" + footer_text(app->get_footer());
   }
 };
 

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <system_error>
+#include <utility>
 
 #include "amdahl/machine.h"
 #include "amdahl/report.h"
@@ -15,25 +17,58 @@
 
 namespace amdahl::cli {
 
+namespace {
+
+std::mutex g_printing;
+bool g_progress_shown = false;  // on the terminal's last line
+bool g_result_begun = false;    // text went to stdout
+
+void clear_progress() {
+  if (std::exchange(g_progress_shown, false)) std::fputs("\r\033[K", stderr);
+}
+
+}  // namespace
+
+void put_progress(const std::string& line, bool is_terminal) {
+  const std::lock_guard lock(g_printing);
+  if (g_result_begun) return;
+  if (!is_terminal) {
+    std::fputs((line + "\n").c_str(), stderr);
+    return;
+  }
+  const auto columns = static_cast<size_t>(terminal_columns(stderr));
+  clear_progress();
+  size_t shown = columns > 0 ? std::min(line.size(), columns) : line.size();
+  while (shown < line.size() && (static_cast<unsigned char>(line[shown]) & 0xC0U) == 0x80U)
+    --shown;  // whole characters
+  std::fputs(line.substr(0, shown).c_str(), stderr);
+  std::fflush(stderr);
+  g_progress_shown = true;
+}
+
 void put(std::FILE* to, std::string_view text) {
+  const std::lock_guard lock(g_printing);
+  clear_progress();
+  g_result_begun = g_result_begun || to == stdout;
   if (std::fwrite(text.data(), 1, text.size(), to) == text.size() || to == stderr) return;
   throw std::system_error(errno, std::generic_category(), "cannot print");
 }
 
 void show(std::FILE* to, std::string_view lines) {
   const bool color = has_color(to);
+  const auto columns = static_cast<size_t>(terminal_columns(to));
   for (size_t begin = 0; begin < lines.size();) {
     const size_t end = std::min(lines.find('\n', begin), lines.size());
-    const std::string line = printable(lines.substr(begin, end - begin));
+    std::string line = printable(lines.substr(begin, end - begin));
+    if (columns > 0 && !line.empty()) line = fitted_lines(line, columns), line.pop_back();
     put(to, (color ? colored(line) : line) + (end < lines.size() ? "\n" : ""));
     begin = end + 1;
   }
 }
 
-int terminal_columns() {
-  if (!isatty(STDOUT_FILENO)) return 0;
+int terminal_columns(std::FILE* of) {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return isatty(fileno(of)) && ioctl(fileno(of), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 void show_data(std::string_view text) {

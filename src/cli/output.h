@@ -14,15 +14,19 @@ namespace amdahl::cli {
 /// other streams they throw std::system_error.
 void put(std::FILE* to, std::string_view text);
 
-/// Prints lines that may contain records, file names and user text: control bytes are escaped, and keywords coloured if
-/// `has_color`.
+/// Prints a line of progress on stderr, cut to the width of a terminal. On a terminal the next text takes its place.
+/// Nothing after the first text on stdout. For several threads, as put.
+void put_progress(const std::string& line, bool is_terminal);
+
+/// Prints lines that may contain records, file names and user text: control bytes are escaped, keywords coloured if
+/// `has_color`, and lines broken that are wider than the terminal.
 void show(std::FILE* to, std::string_view lines);
 
 /// Prints data for other programs to stdout, verbatim; to a terminal as `show` does.
 void show_data(std::string_view text);
 
-/// Columns of the terminal that stdout is; 0 where it is a file or a pipe, whose lines may be of any length.
-int terminal_columns();
+/// Columns of the terminal that a stream is; 0 where it is a file or a pipe, whose lines may be of any length.
+int terminal_columns(std::FILE* of = stdout);
 
 /// The text of a result, in the width of the terminal where the result's text has a width.
 template <class Outcome>

@@ -154,7 +154,7 @@ int cost_command(const ReportArgs& args) {
   if (args.open) throw Error(Cause::usage, "--open with --prices", "--html FILE, and open it");
   const CostOutcome outcome = run_cost({args.page.runs, args.prices, args.page.html});
   if (markdown)
-    show(stdout, to_markdown(outcome));
+    show_data(to_markdown(outcome));
   else
     show_outcome(outcome, args.output);
   if (!args.page.markdown.empty() && !markdown) save_text(args.page.markdown, to_markdown(outcome));

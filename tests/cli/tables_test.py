@@ -363,7 +363,13 @@ def check_other_tables_fit(case):
         assert near(number(row["Throughput"]) * number(row["Time (s)"]),
                     number(rows_with(text, "Epoch", "Throughput", "Time (s)")[0]["Throughput"]) *
                     number(rows_with(text, "Epoch", "Throughput", "Time (s)")[0]["Time (s)"]), 0.02), text
-    for words in (("report", "t"), ("info",)):
+    assumed = ("plan", "--model", "medium", "--batch-size", 512, "--what-if", "gpus=8,gpu=h200")
+    measured = (SOURCE / "tests/data/planner/measured_a100_multi.csv").read_text().splitlines(True)
+    for words in (("report", "t"), ("info",), ("plan", "--list", "--model", "medium"), assumed, (*assumed, "--plan", "dp4.tp2,m4"),
+                  ("plan", "--advise=study", "--params", "6.9M", "--batch-size", 64),
+                  ("plan", "--assume-devices", "2,4", "--what-if", "gpu=h200"),
+                  ("plan", "--validate", case.write("measured.csv", "".join(measured[:13]))), ("doctor", "--backend", "cpu"),
+                  ("help",), *((command, "--help-all") for command in ("study", "train", "plan", "collectives", "report"))):
         check_fits(case, *words)
 
 

@@ -1,10 +1,13 @@
 """Names and texts of any content never control a terminal: escape sequences, and characters that turn text around or hide it,
 are shown escaped in tables, messages, progress, and in data that is printed to a terminal. Data for other programs stay as
-they are."""
+they are. Progress comes every few seconds, and what is printed takes its place."""
 import json
 import os
 import pty
+import re
+import signal
 import subprocess
+import time
 
 import harness
 from harness import AMDAHL, ENVIRONMENT, TINY
@@ -50,6 +53,33 @@ def check_nothing_controls_the_terminal(case):
         assert not found, f"output {number} has {found}: {text!r}"
     data = case.run("report", folder, "--csv", "-").stdout
     assert EVIL in data, "data for other programs are changed"
+
+
+LONG = ("collectives", "--backend", "cpu", "--devices", 2, "-b", "256M", "-e", "256M", "-n", 40, "--overwrite", "-o", "long")
+
+
+def check_progress_comes_between_pieces_of_work(case):
+    process = subprocess.Popen([AMDAHL, *map(str, LONG)], cwd=case.folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)
+    start = last = time.monotonic()
+    gaps = []
+    for line in process.stderr:
+        now = time.monotonic()
+        gaps.append(now - last)
+        last = now
+        if len(gaps) == 3:
+            process.send_signal(signal.SIGINT)
+            break
+    process.communicate(timeout=60)
+    assert len(gaps) == 3 and max(gaps) < 4, f"lines of progress came after {gaps} s, of {time.monotonic() - start:.0f} s"
+
+
+def check_results_take_the_place_of_progress(case):
+    shown = on_terminal(case, "collectives", "--backend", "cpu", "-b", "1K", "-e", "4K", "-n", 5, "-o", "sweep")
+    assert re.search(r"\[\d+/\d+\] ", shown), f"no progress: {shown!r}"
+    for piece in re.split(r"\r\x1b\[K", shown):
+        at = piece.find("ETA ")
+        assert at < 0 or "\n" not in piece[at:], f"something follows the progress: {piece!r}"
 
 
 harness.main(globals())

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "amdahl/report.h"
+
 namespace amdahl {
 namespace {
 
@@ -69,16 +71,19 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, con
   return text;
 }
 
-std::string fitted_lines(std::string_view text, size_t width) {
+std::string fitted_lines(std::string_view text, size_t width, size_t indent) {
   std::string fitted;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
-    if (width == 0 || display_width(line) <= width)
+    if (width == 0 || display_width(line) <= width) {
       fitted += std::string(line) + "\n";
-    else
-      for (const std::string& part : wrapped_lines(line, width, 2)) fitted += part + "\n";
+      continue;
+    }
+    const size_t lead = std::min(line.find_first_not_of(' '), line.size());
+    for (const std::string& part : wrapped_lines(line.substr(lead), width - std::min(width - 1, lead), indent))
+      fitted += std::string(lead, ' ') + part + "\n";
   }
   return fitted;
 }

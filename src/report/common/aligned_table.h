@@ -19,7 +19,5 @@ std::string aligned_table(const std::vector<std::vector<std::string>>& rows, con
 /// Breaks a text at spaces into lines of at most `width` columns; 0 for one line. Lines after the first begin with
 /// `indent` spaces. A word longer than the line has a line of its own.
 std::vector<std::string> wrapped_lines(std::string_view text, size_t width, size_t indent = 0);
-/// Every line of a text broken by wrapped_lines; lines that fit stay as they are.
-std::string fitted_lines(std::string_view text, size_t width);
 
 }  // namespace amdahl

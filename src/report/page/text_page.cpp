@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "amdahl/error.h"
 #include "report/common/aligned_table.h"
@@ -58,7 +59,7 @@ void move_to_footnotes(TextTable& table, size_t longest, std::vector<std::string
     }
 }
 
-std::string aligned(const TextTable& table, bool broken_heads) {
+std::string aligned(const TextTable& table, bool broken_heads, size_t width = 0) {
   Rows rows;
   std::vector<std::vector<std::string>> heads;
   size_t height = 1;
@@ -76,7 +77,19 @@ std::string aligned(const TextTable& table, bool broken_heads) {
     }
   }
   rows.insert(rows.end(), table.rows.begin(), table.rows.end());
-  return aligned_table(rows, table.numbers);
+  return aligned_table(rows, table.numbers, width);
+}
+
+/// Two tables, one below the other, with the first column, which names the rows, in both; empty where that does not fit
+/// or where names repeat.
+std::string in_two(const TextTable& table, const TextStyle& style) {
+  std::set<std::string> names;
+  for (const auto& row : table.rows)
+    if (!names.insert(row.front()).second) return {};
+  std::string text = aligned(table, true, static_cast<size_t>(style.width));
+  const size_t second = text.find("\n\n");
+  const bool is_more = second != std::string::npos && text.find("\n\n", second + 1) != std::string::npos;
+  return is_more || !fits(text, style) ? std::string() : text;
 }
 
 /// A block per row: the first cell, then the others as "title: value".
@@ -111,6 +124,8 @@ std::string table_block(const PageTable& page_table, const TextStyle& style) {
     move_to_footnotes(narrow, kLongestNarrow, more);
     if (const std::string tried = aligned(narrow, true); fits(tried, style))
       body = tried, footnotes = std::move(more);
+    else if (body = in_two(narrow, style); !body.empty())
+      footnotes = std::move(more);
     else
       body = stacked(table, style);
   }

@@ -15,7 +15,7 @@ struct TextStyle {
 
 /// Verdict, qualifier, facts, the sections with their tables, notes. Charts, provenance and what is marked as detail
 /// are left out. Columns of one value become a line "common: ...". A table that is too wide gets heads of several
-/// lines, then footnotes instead of long cells, and is at last written as a block per row.
+/// lines, then footnotes instead of long cells, then becomes two tables, and is at last written as a block per row.
 std::string text_page(const Page& page, const TextStyle& style = {});
 
 }  // namespace amdahl

@@ -9,6 +9,7 @@
 #include "parallel/pipeline/simulate.h"
 #include "parallel/plan_memory.h"
 #include "plan/plan_rules.h"
+#include "report/common/aligned_table.h"
 #include "setup/training_setup.h"
 #include "spec/json.h"
 
@@ -53,27 +54,24 @@ PlansOutcome run_plans(const PlansConfig& config) {
   return outcome;
 }
 
-std::string to_text(const PlansOutcome& outcome) {
-  std::string text = fmt::format(
+std::string to_text(const PlansOutcome& outcome, int width) {
+  const std::string text = fmt::format(
       "{} ({} parameters), {} device{}, batch {}: {} plan{}; modelled memory of the fullest "
       "device\n",
       outcome.model.name, with_thousands(outcome.model.num_parameters()), outcome.devices,
       outcome.devices == 1 ? "" : "s", outcome.global_batch, outcome.plans.size(),
       outcome.plans.size() == 1 ? "" : "s");
-  size_t width = 4;
-  for (const ListedPlan& plan : outcome.plans) width = std::max(width, plan.text.size());
-  text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>7}\n", "plan", width, "memory", "parameters",
-                      "gradients", "optimizer", "activations", "workspace", "bubble");
+  std::vector<std::vector<std::string>> rows{
+      {"plan", "memory", "parameters", "gradients", "optimizer", "activations", "workspace", "bubble"}};
   for (const ListedPlan& plan : outcome.plans) {
     const PlanMemory& memory = plan.memory;
-    text += fmt::format("{:<{}} {:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>7}\n", plan.text, width,
-                        bytes_cell(memory.total()), bytes_cell(memory.parameters), bytes_cell(memory.gradients),
-                        bytes_cell(memory.optimizer), bytes_cell(memory.activations), bytes_cell(memory.workspace),
-                        plan.plan.mesh.pp == 1 ? "-"
-                        : plan.bubble < 0      ? "?"
-                                               : fmt::format("{:.1f} %", 100 * plan.bubble));
+    rows.push_back({plan.text, bytes_cell(memory.total()), bytes_cell(memory.parameters), bytes_cell(memory.gradients),
+                    bytes_cell(memory.optimizer), bytes_cell(memory.activations), bytes_cell(memory.workspace),
+                    plan.plan.mesh.pp == 1 ? "-"
+                    : plan.bubble < 0      ? "?"
+                                           : fmt::format("{:.1f} %", 100 * plan.bubble)});
   }
-  return text;
+  return text + aligned_table(rows, {}, static_cast<size_t>(width));
 }
 
 std::string to_json(const PlansOutcome& outcome) { return plans_to_json(outcome); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "amdahl/report.h"
 #include "report/common/aligned_table.h"
 #include "report/study/summary.h"
 #include "report_records.h"
@@ -98,6 +99,16 @@ TEST(TextPage, HeadsAreBrokenBeforeATableIsStacked) {
       << stacked;
 }
 
+TEST(TextPage, ATableBecomesTwoBeforeItIsStacked) {
+  const std::string text = text_page(page_of(5), {80});
+  size_t heads = 0;
+  for (size_t at = text.find("\n   256  "); at != std::string::npos; at = text.find("\n   256  ", at + 1)) ++heads;
+  EXPECT_EQ(heads, 2u) << text;
+  Page page = page_of(5);
+  page.sections[0].tables[0].table.rows[1][0] = int64_t{256};
+  EXPECT_TRUE(has(text_page(page, {80}), "Global batch: 256\n")) << "names repeat: " << text_page(page, {80});
+}
+
 TEST(TextPage, AStudyFitsTheTerminal) {
   const StudySummary summary = summarise_study(test::sample_study());
   for (const int width : {80, 120}) {
@@ -153,6 +164,12 @@ TEST(WrappedLines, BreakAtSpacesOnly) {
   EXPECT_EQ(wrapped_lines("indivisible a", 5), (std::vector<std::string>{"indivisible", "a"}));
   EXPECT_EQ(wrapped_lines("one two", 0), (std::vector<std::string>{"one two"}));
   EXPECT_EQ(wrapped_lines("", 5), (std::vector<std::string>{""}));
+}
+
+TEST(FittedLines, KeepTheirIndentation) {
+  EXPECT_EQ(fitted_lines("short\n  one two three\n", 9), "short\n  one two\n    three\n");
+  EXPECT_EQ(fitted_lines("  --name N  one two", 15, 4), "  --name N  one\n      two\n");
+  EXPECT_EQ(fitted_lines("one two three\n", 0), "one two three\n");
 }
 
 }  // namespace
