@@ -203,8 +203,9 @@ std::optional<Chart> plan_chart(const StudySummary& summary, const StudyGroup& g
   for (const StudyCell* cell : cells)
     if (cell->key.devices > 1) ++plans[cell->key.devices];
   if (std::none_of(plans.begin(), plans.end(), [](const auto& count) { return count.second > 1; })) return std::nullopt;
-  std::stable_sort(cells.begin(), cells.end(),
-                   [](const auto* a, const auto* b) { return a->step_time_us.estimate().value < b->step_time_us.estimate().value; });
+  std::stable_sort(cells.begin(), cells.end(), [](const auto* a, const auto* b) {
+    return a->step_time_us.estimate().value < b->step_time_us.estimate().value;
+  });
   BarPlot plot;
   plot.id = fmt::format("plans-{}-{}", batch, group_slug(group));
   plot.title = fmt::format("Plans by step time (us), {} {}",

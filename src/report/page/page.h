@@ -55,7 +55,7 @@ struct Page {
   std::string title;      // window title: what was measured where
   std::string qualifier;  // shown next to the heading: "measured on CPU virtual devices, not GPUs"; or empty
   std::vector<std::string> warnings{};  // before the verdict: why the numbers may not be those of the devices
-  std::string verdict;                  // one sentence for non-specialists; of several reports only with a machine's health
+  std::string verdict;             // one sentence for non-specialists; of several reports only with a machine's health
   std::vector<std::string> facts;  // up to three supporting facts, each with number, unit, sample count and interval
   std::vector<std::pair<std::string, std::string>> parts;  // links to the parts of several reports: anchor and label
   std::vector<PageSection> sections;

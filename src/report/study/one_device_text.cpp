@@ -112,7 +112,8 @@ const StudyCell& fastest_of(const StudySummary& summary, const CellKey& key) {
     CellKey same = cell.key;
     same.launch = key.launch, same.math = key.math;
     if (same == key && cell.step_time_us.n > 0 &&
-        cell.step_time_us.estimate().value < best->step_time_us.estimate().value) best = &cell;
+        cell.step_time_us.estimate().value < best->step_time_us.estimate().value)
+      best = &cell;
   }
   return *best;
 }

@@ -14,8 +14,8 @@
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "sensor/report/gain.h"
-#include "stats/summary.h"
 #include "stats/estimate.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {

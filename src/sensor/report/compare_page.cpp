@@ -10,8 +10,8 @@
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "sensor/report/compare.h"
-#include "sensor/report/results.h"
 #include "sensor/report/gain_charts.h"
+#include "sensor/report/results.h"
 
 namespace amdahl {
 namespace {

@@ -6,14 +6,14 @@
 #include <map>
 #include <set>
 
+#include "amdahl/error.h"
 #include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "chart/line_chart.h"
 #include "report/page/page_parts.h"
 #include "sensor/report/gain.h"
-#include "stats/summary.h"
-#include "amdahl/error.h"
 #include "stats/estimate.h"
+#include "stats/summary.h"
 
 namespace amdahl {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "amdahl/record.h"
 #include "amdahl/comparison.h"
+#include "amdahl/record.h"
 #include "chart/chart.h"
 
 namespace amdahl {

@@ -13,9 +13,9 @@
 #include "report/page/page_parts.h"
 #include "sensor/report/charts.h"
 #include "sensor/report/gain.h"
+#include "sensor/report/gain_charts.h"
 #include "stats/estimate.h"
 #include "stats/summary.h"
-#include "sensor/report/gain_charts.h"
 
 namespace amdahl {
 namespace {

@@ -1,13 +1,13 @@
 // Compare of sensor runs on one device, on several and on heterogeneous devices, with their cost.
 #include <fmt/format.h>
 
+#include "amdahl/amdahl.h"
 #include "amdahl/comparison.h"
 #include "amdahl/error.h"
 #include "amdahl/report.h"
-#include "sensor/report/compare.h"
-#include "amdahl/amdahl.h"
 #include "files/whole_file.h"
 #include "report/page/html_page.h"
+#include "sensor/report/compare.h"
 #include "spec/measurements.h"
 #include "spec/toml_files.h"
 

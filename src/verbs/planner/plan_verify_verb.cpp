@@ -10,8 +10,8 @@
 
 #include "amdahl/planner.h"
 #include "amdahl/report.h"
-#include "plan/plan_rules.h"
 #include "files/whole_file.h"
+#include "plan/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
 #include "setup/backends.h"

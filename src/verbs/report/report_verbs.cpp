@@ -10,11 +10,6 @@
 #include "amdahl/comparison.h"
 #include "amdahl/report.h"
 #include "files/whole_file.h"
-#include "verbs/planner/calibrated.h"
-#include "verbs/report/evidence.h"
-#include "verbs/fabric/fabric_reports.h"
-#include "setup/failure_watch.h"
-#include "setup/training_setup.h"
 #include "planner/advise.h"
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
@@ -25,8 +20,13 @@
 #include "report/study/page.h"
 #include "report/study/summary.h"
 #include "sensor/report/page.h"
+#include "setup/failure_watch.h"
+#include "setup/training_setup.h"
 #include "spec/json.h"
 #include "spec/run_folder.h"
+#include "verbs/fabric/fabric_reports.h"
+#include "verbs/planner/calibrated.h"
+#include "verbs/report/evidence.h"
 
 namespace amdahl {
 namespace {
