@@ -26,7 +26,7 @@ struct BarPlot {
   std::string part_title, interval_title, bound_title;
   bool percent = false;     // the axis ends at 100
   bool step_parts = false;  // the parts are those of a step, see step_part_scale()
-  std::vector<Bar> bars;
+  std::vector<Bar> bars{};
 };
 
 /// nullopt without bars.
