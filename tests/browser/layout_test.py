@@ -187,7 +187,7 @@ def check_plans_are_bars_by_time(case):
         for plan, time, *_ in next(chart["rows"] for chart in page.charts() if chart["id"] == "ranking"):
             totals[plan] = totals.get(plan, 0) + time
         assert len(totals) == 10 and list(totals.values()) == sorted(totals.values()), totals
-        assert page.value("document.querySelector('.qualifier').textContent").startswith("nothing was measured")
+        assert page.value("document.querySelector('.warning').textContent").startswith("Warning: Nothing was measured")
         of_plan = colours_of_parts(page)
         page.picture("plans-predicted")
     shared = set(of_study) & set(of_plan)
@@ -196,7 +196,7 @@ def check_plans_are_bars_by_time(case):
 
 def check_every_measuring_command_writes_a_page(case):
     commands = {"links": ["-t", "pairs", "-b", "1M"], "collectives": ["-e", "1K"], "doctor": [],
-                "train": ["--epochs", "2"], "study": ["--quick", "--batch-sizes", "16", "--steps", "3"],
+                "train": ["--epochs", "2"], "study": ["--batch-sizes", "16", "--steps", "3"],
                 "sensor": ["bench", "--points", "1000", "--samples", "3", "--grid", "16"]}
     for command, words in commands.items():
         case.run(command, *words, "--backend", "cpu", "--quiet", "--html", f"{command}.html", timeout=200)
