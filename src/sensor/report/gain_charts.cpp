@@ -7,6 +7,7 @@
 #include <set>
 
 #include "amdahl/error.h"
+#include "base/number_text.h"
 #include "base/record_values.h"
 #include "chart/bar_chart.h"
 #include "chart/line_chart.h"

@@ -147,8 +147,6 @@ std::vector<PageTable> sensor_tables(const std::vector<Record>& records) {
               {"origin", "Origin"}})
         .table.rows.push_back(same_work_row(records, record));
   }
-  for (PageTable& table : tables) {
-  }
   return tables;
 }
 
@@ -196,8 +194,6 @@ PageSection divided_work_section(const std::vector<Record>& records) {
           "bound: all devices at the highest speed of each here, with no gap and nothing to merge; speedup over the "
           "fastest device alone");
   explain("pipeline", "time a batch by the host's clock; hidden: less than in sequence");
-  for (PageTable& table : section.tables) {
-  }
   return section;
 }
 
