@@ -71,13 +71,12 @@ std::string title_of(const std::vector<Page>& pages) {
 
 // The conclusion on a machine whose health was examined: its faults, then the first sentence of its only study.
 std::string verdict_of(const std::vector<Page>& pages) {
-  constexpr std::string_view kHealth = "health check", kStudy = "study";
   const auto find = [&](std::string_view kind) {
     const auto of_kind = [&](const Page& page) { return page.subject.one == kind; };
     const bool one = std::count_if(pages.begin(), pages.end(), of_kind) == 1;
     return one ? std::find_if(pages.begin(), pages.end(), of_kind)->verdict : std::string();
   };
-  const std::string health = find(kHealth), study = find(kStudy);
+  const std::string health = find("health check"), study = find("study");
   const std::string first =
       study.substr(0, study.find(". ") == std::string::npos ? study.size() : study.find(". ") + 1);
   return health.empty() || study.empty() ? health : fmt::format("{} {}", health, first);

@@ -81,7 +81,9 @@ TEST(PlannerValidation, PredictsLayoutsOfSeveralNodes) {
   EXPECT_LE(v.left_out_layout.mean, 0.085);
   EXPECT_GE(v.coverage, 0.90);
   for (const ErrorSummary& size : v.sizes)
-    if (size.name == "tp 16" || size.name == "hidden 3072") EXPECT_LE(size.mean, 0.12) << size.name;
+    if (size.name == "tp 16" || size.name == "hidden 3072") {
+      EXPECT_LE(size.mean, 0.12) << size.name;
+    }
   // Four adapters of 200 Gb/s, to which no row was told.
   EXPECT_NEAR(v.calibration.find("net_gbps")->value, 100, 15);
 }
