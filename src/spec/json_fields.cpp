@@ -238,4 +238,10 @@ json interval_json(const Interval& interval) {
   return {{"low", finite(interval.low, "an interval")}, {"high", finite(interval.high, "an interval")}};
 }
 
+Interval read_interval(const Fields& fields) {
+  const Interval interval{fields.number("low"), fields.number("high")};
+  if (interval.high < interval.low) fields.fail("high", fmt::format("is {}, below low", interval.high));
+  return interval;
+}
+
 }  // namespace amdahl

@@ -91,5 +91,7 @@ CellKey read_key(const Fields& fields);
 nlohmann::json sample_summary_json(const SampleSummary& summary);
 nlohmann::json pair_test_json(const PairTest& test);
 nlohmann::json interval_json(const Interval& interval);
+/// Fails where the end lies below the start.
+Interval read_interval(const Fields& fields);
 
 }  // namespace amdahl

@@ -174,7 +174,7 @@ class FieldReader {
   template <class T>
   static T of(const Fields& fields) {
     if constexpr (std::is_same_v<T, Interval>)
-      return {fields.number("low"), fields.number("high")};
+      return read_interval(fields);
     else if constexpr (std::is_same_v<T, CellKey>)
       return read_key(fields);
     else if constexpr (std::is_same_v<T, Status>)

@@ -44,6 +44,8 @@ void visit_fields(Visitor& f, PairTest& t) {
   f.when(several, "processes_second", t.processes_second);
 }
 
+constexpr double kLeastStepUs = 1e-9, kMostStepUs = 1e18;  // sums and ratios of accepted values are finite
+
 template <class Visitor>
 void visit_fields(Visitor& f, StepAccount& a) {
   f("n", a.n), f("step_us", a.step_us);
@@ -60,7 +62,6 @@ void visit_fields(Visitor& f, StepAccount& a) {
   std::string method = a.by_differences ? "differences" : "stamps";
   f.when(true, "method", method);
   if constexpr (Visitor::kReads) {
-    constexpr double kLeast = 1e-9, kMost = 1e18;  // sums and ratios of accepted values are finite
     a.by_differences = f.fields().has("method") && method == "differences";
     for (const auto& [name, value] : {std::pair{"step_us", a.step_us},
                                       {"measured_us", a.measured_us},
@@ -77,8 +78,9 @@ void visit_fields(Visitor& f, StepAccount& a) {
                                       {"comm_bytes", a.comm_bytes},
                                       {"launch_kernels", a.launch_kernels},
                                       {"noise_us", a.noise_us}})
-      if (!(std::abs(value) <= kMost)) f.fields().fail(name, "is larger than a step can be");
-    if (a.measured_us != 0 && a.measured_us < kLeast) f.fields().fail("measured_us", "is shorter than a step can be");
+      if (!(std::abs(value) <= kMostStepUs)) f.fields().fail(name, "is larger than a step can be");
+    if (a.measured_us != 0 && a.measured_us < kLeastStepUs)
+      f.fields().fail("measured_us", "is shorter than a step can be");
   }
 }
 
@@ -88,8 +90,17 @@ void visit_fields(Visitor& f, StudyCell& cell) {
   f("steps", cell.steps), f("warmup", cell.warmup);
   f("num_failed", cell.num_failed), f("num_waived", cell.num_waived);
   f.when(cell.step_time_us.n > 0, "step_time_us", cell.step_time_us);
-  if constexpr (!Visitor::kReads)
-    if (cell.step_time_us.n > 0) f.derived("throughput_samples_per_s", cell.throughput());
+  if (cell.step_time_us.n > 0) {
+    if constexpr (Visitor::kReads) {
+      const auto possible = [](double us) { return us >= kLeastStepUs && us <= kMostStepUs; };
+      const Estimate step = cell.step_time_us.estimate();
+      if (!possible(step.value) ||
+          (step.ci && ((step.ci->low > 0 && !possible(step.ci->low)) || !possible(step.ci->high))))
+        f.fields().fail("step_time_us", "is shorter or longer than a step can be");
+    } else {
+      f.derived("throughput_samples_per_s", cell.throughput());
+    }
+  }
   f("memory_peak_bytes", cell.memory_peak_bytes), f("memory_modelled_bytes", cell.memory_modelled_bytes);
   f("tokens_per_s", cell.tokens_per_s), f("model_flops_per_s", cell.model_flops_per_s);
   f("utilisation_percent", cell.utilisation_percent);
