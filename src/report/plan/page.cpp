@@ -94,13 +94,17 @@ PageSection terms_section(const PlanOutcome& outcome) {
                    interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())))},
       {},
       {}};
+  std::vector<std::vector<std::string>> rows;
   for (const ExplainedTerm& term : outcome.terms) {
-    std::string words = fmt::format("{}: {} ({:.1f} %) = {}", term.name, time_text(term.us),
-                                    100 * term.us / plan.step.step_us, term.formula);
+    const std::string share = fmt::format("{:.1f}", 100 * term.us / plan.step.step_us);
+    rows.push_back({term.name, time_text(term.us), share, term.formula, term.inputs, term.source});
+    std::string words = fmt::format("{}: {} ({} %) = {}", term.name, time_text(term.us), share, term.formula);
     if (!term.inputs.empty()) words += fmt::format(", with {}", term.inputs);
     if (!term.source.empty()) words += fmt::format(", from {}", term.source);
-    section.paragraphs.push_back(std::move(words));
+    section.short_form.push_back(std::move(words));
   }
+  section.tables.push_back(
+      table_of_texts("Terms, which add up to the step", {"term", "time", "%", "formula", "with", "source"}, rows));
   return section;
 }
 
