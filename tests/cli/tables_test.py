@@ -194,14 +194,7 @@ def check_sensors_divide(case):
 def check_sensor_comparison(case):
     case.write("p.toml", PRICES % "cpu-virtual")
     words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
-    result = subprocess.run([AMDAHL, "sensor", *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
-    if result.returncode != 0:  # a mode of compare
-        words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
-        result = subprocess.run([AMDAHL, *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
-    else:
-        words = ("sensor", *words)
-    assert result.returncode == 0, result.stderr
-    check_one_verdict(result.stdout)
+    check_one_verdict(case.run(*words).stdout)
     found = json.loads(case.run(*words, "--json").stdout)
     records = [line for line in lines_of(case.path("s")) if line["type"] == "record"]
     times = {(r["axes"]["voxel_mode"], r["axes"]["devices"]): statistics.median(

@@ -126,7 +126,7 @@ PageTable constants_table(const Calibration& calibration) {
   std::vector<std::vector<std::string>> rows;
   for (const CalibrationConstant& c : calibration.constants)
     rows.push_back({c.name, format_number(c.value), c.unit, std::string(to_string(c.origin))});
-  return table_of_texts("Constants", {"constant", "value", "unit", "origin"}, rows);
+  return table_of_texts("", {"constant", "value", "unit", "origin"}, rows);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ Page calibration_page(const CalibrationOutcome& outcome, const std::string& json
   Page page;
   page.title =
       fmt::format("Calibration of {}, {}", printable(outcome.calibration.device_name), outcome.calibration.math);
-  page.verdict = fmt::format("Steps of models that the fit does not know are predicted to {}.",
+  page.verdict = fmt::format("Errors of predicted steps of models that the fit does not know: {}.",
                              error_text(outcome.left_out_model));
   page.facts = {
       fmt::format("{}, {:.0f} s", calibration_text(outcome.calibration), outcome.calibration.seconds),
@@ -143,7 +143,7 @@ Page calibration_page(const CalibrationOutcome& outcome, const std::string& json
                   "fit to all is {}",
                   100 * outcome.coverage, error_text(outcome.in_sample))};
   if (!outcome.machine_file.empty()) page.facts.push_back(fmt::format("machine file: {}", outcome.machine_file));
-  PageSection steps{"steps", "Steps", {}, {}, {steps_table(outcome.steps)}};
+  PageSection steps{"predictions", "Steps", {}, {}, {steps_table(outcome.steps)}};
   add_chart(steps, steps_chart(outcome.steps));
   page.sections.push_back(std::move(steps));
   page.sections.push_back({"constants", "Constants", {}, {}, {constants_table(outcome.calibration)}});
@@ -227,7 +227,7 @@ Page verification_page(const VerifyOutcome& outcome) {
   page.sections.push_back(std::move(plans));
   if (!outcome.terms.empty())
     page.sections.push_back(
-        {"parts", "Parts of a step", {}, {}, {pair_parts_table(outcome.plans), terms_table(outcome.terms)}});
+        {"part-errors", "Parts of a step", {}, {}, {pair_parts_table(outcome.plans), terms_table(outcome.terms)}});
   page.notes = outcome.notes;
   return page;
 }
