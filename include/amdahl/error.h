@@ -130,10 +130,17 @@ AMDAHL_API std::string named_reference(const std::vector<FieldWord>& words);
 ///   rate      230 or 230GB/s; in GB/s
 enum class Unit { number, count, bytes, seconds, fraction, percent, rate };
 
-/// Parses a number of that unit, suffixes in any case. Error{usage} that names `what` and proposes a value near `text`.
+/// Parses a number of that unit, suffixes in any case. Error{usage} that names `what` ("--timeout", or with the part of
+/// the option's value: "--trace batch=") and proposes a value near `text`.
 AMDAHL_API double parse_quantity(std::string_view text, Unit unit, std::string_view what);
 /// The same for whole numbers of at least 0. A suffix makes a whole number of a fraction: 0.3k is 300.
 AMDAHL_API int64_t parse_whole(std::string_view text, Unit unit, std::string_view what);
+/// Numbers of that unit, separated by commas.
+AMDAHL_API std::vector<double> parse_quantities(std::string_view text, Unit unit, std::string_view what);
+/// Whole numbers of at least `minimum` in the form of `example`, "200x200x40" or "10:13": as many, between the same
+/// separators.
+AMDAHL_API std::vector<int64_t> parse_like(std::string_view example, std::string_view text, std::string_view what,
+                                           int64_t minimum = 1);
 /// Parses "1,2,4", "1..8x2" (1,2,4,8), "0..3" or "500k,1M" to integers of at least `minimum`. Error{usage} that names
 /// `what`.
 AMDAHL_API std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum = 1);

@@ -160,6 +160,7 @@ struct CalibrationConfig {
   int devices = 0;      // at most; 0: all GPUs, or 4 virtual devices
   double seconds = 0;   // for its measurements; the first model is measured in any case; 0: 46 on CPU, 85 on GPUs
   std::string machine;  // machine file that receives the calibration; empty: none
+  std::string html;     // page to write; empty: none
 };
 
 /// Predicted and measured times of a part of the step.

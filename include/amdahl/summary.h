@@ -97,13 +97,14 @@ struct CellKey {
 /// An accounted step that differs from the measured step by more than this share gives no percentages.
 inline constexpr double kAccountTolerance = 0.10;
 
-/// Breakdown of a step's time, in us: means over runs. The accounted step is compute + exposed_communication + waiting
-/// + launch_gaps + input + optimizer; docs/method.md defines each. The account is computed from the differences between
+/// Breakdown of a step's time, in us: of each part, its share of the measured step, the mean over runs, times the
+/// estimate of the step time. The accounted step is compute + exposed_communication + waiting + launch_gaps + input +
+/// optimizer; docs/method.md defines each. The account is computed from the differences between
 /// steps with and without a component, and forward + backward = compute. Older Records computed it from time stamps
 /// inside the step: there the accounted step is longer than the measured one, and forward and backward include launch
 /// gaps.
 struct StepAccount {
-  double measured_us = 0;  // step time measured in the same runs; 0 when not known
+  double measured_us = 0;  // the cell's estimate of the step time; 0 when not known
   double step_us = 0;      // the accounted step
   double forward_us = 0;
   double backward_us = 0;
@@ -118,7 +119,7 @@ struct StepAccount {
   double total_communication_us = 0;  // exposed or hidden
   double comm_bytes = 0;              // per step and device
   double noise_us = 0;                // of the accounted step in one run: half the range over its rounds
-  int64_t n = 0;                      // runs with an account
+  int64_t n = 0;                      // runs that the account is of
   bool by_differences = false;        // false: by time stamps
   bool fused_update = false;          // backward also updates parameters; optimizer_us is what that adds to the step
 
@@ -131,8 +132,10 @@ struct StepAccount {
   bool trusted() const { return step_us > 0 && std::abs(ratio() - 1) <= kAccountTolerance; }
   /// Launch time: the gaps where they were measured, else the floor of empty kernels.
   double launch_us() const { return launch_gaps_us > 0 ? launch_gaps_us : launch_floor_us; }
-  /// Measured step minus the sum of the components; negative when the components are longer.
-  double unaccounted_us() const { return (measured_us > 0 ? measured_us : step_us) - parts_us(); }
+  /// The step that components are shares of: the measured one where it is known.
+  double whole_us() const { return measured_us > 0 ? measured_us : step_us; }
+  /// That step minus the sum of the components; negative when the components are longer.
+  double unaccounted_us() const { return whole_us() - parts_us(); }
   bool operator==(const StepAccount&) const = default;
 };
 

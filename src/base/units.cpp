@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -50,11 +51,15 @@ const UnitName& name_of(Unit unit) { return kUnitNames[static_cast<size_t>(unit)
 
 /// `what` as part of a remedy: an option is repeated, so that the remedy can be typed.
 std::string proposal(std::string_view what, std::string_view value) {
-  return what.starts_with('-') ? fmt::format("{} {}", what, value) : std::string(value);
+  return what.starts_with('-') ? fmt::format("{}{}{}", what, what.ends_with('=') ? "" : " ", value)
+                               : std::string(value);
 }
 
+/// `what` as the subject of a message: "--trace steps" of "--trace steps=".
+std::string_view subject_of(std::string_view what) { return what.substr(0, what.size() - what.ends_with('=')); }
+
 [[noreturn]] void refuse(std::string_view text, std::string_view what, std::string_view value, Unit unit) {
-  throw Error(Cause::usage, fmt::format("{}: '{}' is no {}", what, text, name_of(unit).name),
+  throw Error(Cause::usage, fmt::format("{}: '{}' is no {}", subject_of(what), text, name_of(unit).name),
               fmt::format("{}, or a value like {}", proposal(what, value), name_of(unit).examples));
 }
 
@@ -121,6 +126,34 @@ Scaled scaled_of(std::string_view text, Unit unit, std::string_view what) {
     refuse(text, what, near_value(digits, unit), unit);
   found.factor = *factor;
   return found;
+}
+
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size(); begin += parts.back().size() + 1)
+    parts.push_back(text.substr(begin, std::min(text.find(separator, begin), text.size()) - begin));
+  return parts;
+}
+
+/// The numbers between separators, by `parse`. The whole text is proposed, with every wrong number replaced.
+template <class Number>
+std::vector<Number> parse_parts(std::string_view text, char separator, Unit unit, std::string_view what,
+                                const std::function<Number(std::string_view)>& parse) {
+  std::vector<Number> numbers;
+  std::string problem, proposed;
+  for (const std::string_view part : split_at(text, separator)) {
+    if (!proposed.empty()) proposed += separator;
+    try {
+      numbers.push_back(parse(part));
+      proposed += part;
+    } catch (const Error& error) {
+      if (problem.empty()) problem = error.what();
+      proposed += near_value(std::string(part), unit);
+    }
+  }
+  if (problem.empty()) return numbers;
+  throw Error(Cause::usage, problem,
+              fmt::format("{}, or numbers like {}", proposal(what, proposed), name_of(unit).examples));
 }
 
 /// An item of a list of counts. `list` is proposed with the item replaced by a valid one.
@@ -219,12 +252,28 @@ int64_t parse_whole(std::string_view text, Unit unit, std::string_view what) {
   return static_cast<int64_t>(scaled);
 }
 
+std::vector<double> parse_quantities(std::string_view text, Unit unit, std::string_view what) {
+  return parse_parts<double>(text, ',', unit, what,
+                             [&](std::string_view part) { return parse_quantity(part, unit, what); });
+}
+
+std::vector<int64_t> parse_like(std::string_view example, std::string_view text, std::string_view what,
+                                int64_t minimum) {
+  const size_t digits = example.find_first_not_of("0123456789");
+  const char separator = digits == std::string_view::npos ? '\0' : example[digits];
+  if (split_at(text, separator).size() != split_at(example, separator).size())
+    throw Error(Cause::usage, fmt::format("{}: '{}' is no value like {}", subject_of(what), text, example),
+                proposal(what, example));
+  return parse_parts<int64_t>(text, separator, Unit::count, what, [&](std::string_view part) {
+    const int64_t value = parse_whole(part, Unit::count, what);
+    if (value < minimum) throw Error(Cause::usage, fmt::format("{}: {} is too small", subject_of(what), value));
+    return value;
+  });
+}
+
 std::vector<int64_t> parse_count_list(std::string_view text, std::string_view what, int64_t minimum) {
   std::vector<int64_t> values;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view item = text.substr(begin, comma - begin);
+  for (const std::string_view item : split_at(text, ',')) {
     const size_t dots = item.find("..");
     if (dots == std::string_view::npos) {
       values.push_back(parse_item(item, text, what));
@@ -244,7 +293,6 @@ std::vector<int64_t> parse_count_list(std::string_view text, std::string_view wh
         if (is_last(v)) break;
       }
     }
-    begin = comma + 1;
   }
   for (int64_t v : values)
     if (v < minimum)

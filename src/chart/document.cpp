@@ -98,6 +98,7 @@ ordered_json config_of(Scheme scheme) {
                     {"tickSize", 4}};
   config["legend"] = {{"aria", false},
                       {"labelColor", colours.soft},
+                      {"symbolBaseFillColor", colours.soft},
                       {"titleColor", colours.ink},
                       {"labelFontSize", 11.5},
                       {"titleFontSize", 12},

@@ -66,15 +66,13 @@ constexpr std::array<Part, 8> kParts{{
     {"unexplained", [](const StepAccount& a) { return std::max(0.0, a.unaccounted_us()); }},
 }};
 
-double measured_step(const StepAccount& a) { return a.measured_us > 0 ? a.measured_us : a.step_us; }
-
 // The cells with an account, by batch; those of several devices by their time.
 std::vector<const StudyCell*> accounted_cells(const StudySummary& summary, const StudyGroup& group) {
   std::vector<const StudyCell*> cells;
   for (const StudyCell& cell : summary.cells)
     if (group_of(cell.key) == group && cell.account && cell.account->step_us > 0) cells.push_back(&cell);
   const auto order = [](const StudyCell* cell) {
-    return std::tuple(fixed_batch(cell->key), cell->key.devices, measured_step(*cell->account));
+    return std::tuple(fixed_batch(cell->key), cell->key.devices, cell->account->whole_us());
   };
   std::stable_sort(cells.begin(), cells.end(), [&](const auto* a, const auto* b) { return order(a) < order(b); });
   return cells;
@@ -86,7 +84,7 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
   double most = 0;
   for (const StudyCell* cell : cells) {
     const StepAccount& a = *cell->account;
-    const double lost = (a.exposed_communication_us + a.waiting_us) / a.step_us;
+    const double lost = (a.exposed_communication_us + a.waiting_us) / a.whole_us();
     if (cell->key.devices > 1 && lost >= most) {
       most = lost;
       worst = cell;
@@ -100,7 +98,7 @@ std::string largest_loss(const std::vector<const StudyCell*>& cells) {
       "Most is lost on {} devices at batch {}: {} of the step of {} us is exposed communication or waiting "
       "(n = {} runs)",
       worst->key.devices, with_thousands(worst->key.global_batch), format_percent(most),
-      format_number(worst->account->step_us), worst->account->n);
+      format_number(worst->account->whole_us()), worst->account->n);
 }
 
 // Whether a part is above zero in some cell; others are left out of columns and legend.
@@ -144,7 +142,7 @@ std::optional<Chart> account_chart(const StudySummary& summary, const StudyGroup
       const double time = part.time_us(*cell->account);
       const StepAccount& a = *cell->account;
       chart.table.rows.push_back({batch, configuration, std::string(part.name), time,
-                                  format_percent(time / measured_step(a)), a.step_us, measured_step(a), a.ratio(), a.n,
+                                  format_percent(time / a.whole_us()), a.step_us, a.whole_us(), a.ratio(), a.n,
                                   number});
       ++number;
     }

@@ -31,8 +31,11 @@ int measure_command(CalibrateArgs& args) {
         "--math", args.math, {{"fp32", MathMode::fp32}, {"tf32", MathMode::tf32}, {"bf16", MathMode::bf16}});
   if (cpu && config.engine.math != MathMode::fp32)
     throw Error(Cause::usage, "--math of CPU virtual devices is fp32", "--math fp32");
+  require_place("--html", args.output.html);
+  config.html = args.output.html;
   TerminalObserver observer(args.output.quiet);
   show_outcome(run_calibration(config, observer), args.output);
+  show_place("page", config.html, args.output);
   return 0;
 }
 
@@ -58,12 +61,13 @@ Command define_calibrate(CLI::App& app) {
                         "Time for the measurements; default: 40 with virtual devices, 85 with GPUs");
   calibrate->add_option("--math", args->math, "fp32, tf32 or bf16; default: fp32");
   add_output_options(calibrate, args->output);
+  add_html(calibrate, args->output);
   offer(calibrate, "--math", {"fp32", "tf32", "bf16"});
   offer_files(calibrate, {"runs", "--machine"});
-  arrange(calibrate, {{"Output", "--machine"}, {"Measurement", "--backend --gpus --devices --seconds --math"}});
+  arrange(calibrate, {{"Output", "--machine --html"}, {"Measurement", "--backend --gpus --devices --seconds --math"}});
   return {calibrate, [args, calibrate](const std::string&) {
             if (args->spread.runs.empty()) return measure_command(*args);
-            refuse_options(*calibrate, {"--backend", "--devices", "--seconds", "--gpus", "--math"},
+            refuse_options(*calibrate, {"--backend", "--devices", "--seconds", "--gpus", "--math", "--html"},
                            "with runs, whose spread is computed", "one of them");
             show_outcome(run_calibrate(args->spread), args->output);
             return 0;

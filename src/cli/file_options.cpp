@@ -1,19 +1,11 @@
 #include "cli/file_options.h"
 
-#include <charconv>
-
 namespace amdahl::cli {
 namespace {
 
-template <class T>
-std::function<void(const std::string&)> number(const char* key, T& member) {
+std::function<void(const std::string&)> number(const char* key, int64_t& member) {
   return [key, &member](const std::string& text) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || text != std::to_string(value))
-      throw Error(Cause::usage, fmt::format("--data-options {}={}: no whole number", key, printable(text, 40)),
-                  fmt::format("{}=8", key));
-    member = value;
+    member = parse_whole(text, Unit::count, fmt::format("--data-options {}=", key));
   };
 }
 
@@ -102,7 +94,7 @@ void read_data_options(const std::string& text, const std::vector<DataOption>& k
     const DataOption& found = *one_of<const DataOption*>("--data-options", key, choices);
     if (value.empty() != (*found.example == 0))
       throw Error(Cause::usage, fmt::format("--data-options {}", part),
-                  *found.example ? fmt::format("{}={}", key, found.example) : key);
+                  fmt::format("--data-options {}{}{}", key, *found.example ? "=" : "", found.example));
     found.set(value);
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cinttypes>
 #include <cstdio>
 
 #include "amdahl/report.h"
@@ -36,11 +35,8 @@ std::string text_of_sizes(const GemmSizes& sizes) { return fmt::format("{}x{}x{}
 std::vector<NormSizes> parse_norm_sizes(const std::string& text) {
   std::vector<NormSizes> all;
   for (const std::string& word : split_list(text)) {
-    NormSizes sizes;
-    char after = 0;
-    if (std::sscanf(word.c_str(), "%" SCNd64 "x%" SCNd64 "%c", &sizes.rows, &sizes.width, &after) != 2)
-      throw Error(Cause::usage, fmt::format("--shapes: '{}' is no ROWSxWIDTH", word), "for example 8x4096");
-    all.push_back(sizes);
+    const std::vector<int64_t> sizes = parse_like("8x4096", word, "--shapes");
+    all.push_back({sizes[0], sizes[1]});
   }
   return all;
 }
@@ -49,11 +45,8 @@ std::vector<NormSizes> parse_norm_sizes(const std::string& text) {
 std::vector<GemmSizes> parse_gemm_sizes(const std::string& text) {
   std::vector<GemmSizes> all;
   for (const std::string& word : split_list(text)) {
-    GemmSizes sizes;
-    char after = 0;
-    if (std::sscanf(word.c_str(), "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%c", &sizes.m, &sizes.n, &sizes.k, &after) != 3)
-      throw Error(Cause::usage, fmt::format("--shapes: '{}' is no MxNxK", word), "for example 512x1024x1024");
-    all.push_back(sizes);
+    const std::vector<int64_t> sizes = parse_like("512x1024x1024", word, "--shapes");
+    all.push_back({sizes[0], sizes[1], sizes[2]});
   }
   return all;
 }

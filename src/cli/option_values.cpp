@@ -94,6 +94,12 @@ std::vector<int> parse_gpus(const std::string& list) {
   return gpus;
 }
 
+std::array<int64_t, 3> parse_grid(const std::string& text) {
+  const bool cube = text.find('x') == std::string::npos;
+  const std::vector<int64_t> axes = parse_like(cube ? "128" : "200x200x40", text, "--grid");
+  return {axes[0], axes[cube ? 0 : 1], axes[cube ? 0 : 2]};
+}
+
 void require_one_of(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
   std::vector<std::pair<std::string, int>> choices;
   for (const std::string& name : names) choices.emplace_back(name, 0);
@@ -141,10 +147,7 @@ void add_device_speeds(CLI::App* app, std::string& speeds) {
 }
 
 std::vector<double> parse_speeds(const std::string& speeds) {
-  std::vector<double> all;
-  for (const std::string& part : split_list(speeds))
-    all.push_back(parse_quantity(part, Unit::fraction, "--device-speeds"));
-  return all;
+  return speeds.empty() ? std::vector<double>() : parse_quantities(speeds, Unit::fraction, "--device-speeds");
 }
 
 void add_seed(CLI::App* app, uint64_t& seed, const std::string& help) {

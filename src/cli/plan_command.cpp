@@ -80,6 +80,7 @@ int verify_command(PlanArgs& args, const std::string& command_line) {
   args.verification.refit = !args.no_refit;
   TerminalObserver observer(args.output.quiet);
   show_outcome(run_plan_verification(args.verification, observer), args.output);
+  show_run(args.verification.output_dir, args.output);
   return 0;
 }
 
@@ -144,8 +145,9 @@ int run_parsed_plan(PlanArgs& args, const CLI::App& app, const std::string& comm
     refuse_options(app, {"--params"}, "without --advise", "--advise, or --model");
   else
     return advise_command(args);
-  if (args.list || args.verify || config.model.empty())
+  if (args.list || config.model.empty())
     refuse_options(app, {"--html"}, "without a ranking of plans", "--model and --batch-size alone");
+  require_place("--html", args.output.html);
   if (args.list) return list_command(args);
   if (!args.assume_devices.empty() && config.model.empty()) return thresholds_command(args);
   if (!args.assume_devices.empty()) {

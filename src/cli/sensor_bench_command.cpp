@@ -30,13 +30,8 @@ struct SensorBenchArgs {
 std::vector<StreamShape> parse_shapes(const std::string& text) {
   std::vector<StreamShape> streams;
   for (const std::string& item : split_list(text)) {
-    const size_t cross = item.find('x');
-    if (cross == std::string::npos || cross != item.rfind('x') ||
-        item.find_first_not_of("0123456789x") != std::string::npos || cross == 0 || cross + 1 == item.size())
-      throw Error(Cause::usage, fmt::format("--shape: '{}' is no stream", item),
-                  "samples x values of each: 30x512,100x64");
-    streams.push_back({parse_whole(item.substr(0, cross), Unit::count, "--shape"),
-                       parse_whole(item.substr(cross + 1), Unit::count, "--shape")});
+    const std::vector<int64_t> stream = parse_like("30x512", item, "--shape");
+    streams.push_back({stream[0], stream[1]});
   }
   return streams;
 }

@@ -1,7 +1,6 @@
 // `amdahl sensor`: point clouds into voxels, trajectories onto new times.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdio>
 #include <memory>
 
@@ -12,47 +11,12 @@
 namespace amdahl::cli {
 namespace {
 
-std::vector<std::string> split_at(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
-template <class T>
-bool parse_all(const std::string& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-}  // namespace
-
-std::array<int64_t, 3> parse_grid(const std::string& text) {
-  std::vector<std::string> parts = split_at(text, 'x');
-  if (parts.size() == 1) parts.resize(3, parts[0]);
-  std::array<int64_t, 3> size{};
-  bool good = parts.size() == 3;
-  for (size_t i = 0; good && i < 3; ++i) good = parse_all(parts[i], size[i]) && size[i] > 0;
-  if (!good)
-    throw Error(Cause::usage, fmt::format("--grid is '{}'", text), "--grid 128, or one of three axes: 200x200x40");
-  return size;
-}
-
-namespace {
-
 /// Parses "-10,-10,-2".
 std::array<double, 3> parse_corner(const std::string& text) {
-  const std::vector<std::string> parts = split_at(text, ',');
-  std::array<double, 3> corner{};
-  bool good = parts.size() == 3;
-  for (size_t i = 0; good && i < 3; ++i) good = parse_all(parts[i], corner[i]);
-  if (!good)
-    throw Error(Cause::usage, fmt::format("--min is '{}'", text), "--min -10,-10,-2, or three other coordinates");
-  return corner;
+  const std::vector<double> corner = parse_quantities(text, Unit::number, "--min");
+  if (corner.size() != 3)
+    throw Error(Cause::usage, fmt::format("--min: '{}' is no corner of three coordinates", text), "--min -10,-10,-2");
+  return {corner[0], corner[1], corner[2]};
 }
 
 void add_place(CLI::App* sub, SensorPlace& place, std::string& gpus) {

@@ -1,48 +1,30 @@
 #include "cli/trace_options.h"
 
-#include <charconv>
-#include <optional>
+#include <limits>
 
 namespace amdahl::cli {
 namespace {
 
 constexpr const char* kInRunFolder = "trace.json.gz of the run folder";  // meaning of --trace without a file
 
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || text.front() == '-' || error != std::errc{} || end != text.data() + text.size())
-    return std::nullopt;
-  return value;
-}
-
 void parse_steps(const std::string& text, TraceConfig& trace) {
-  const size_t colon = text.find(':');
-  std::optional<int64_t> first, end;
-  if (colon != std::string::npos) {
-    first = whole_number(std::string_view(text).substr(0, colon));
-    end = whole_number(std::string_view(text).substr(colon + 1));
-  }
-  if (!first || !end)
-    throw Error(Cause::usage, fmt::format("--trace steps={} is not a range of steps", printable(text)),
-                "steps=FIRST:END, for example 10:13 for steps 10, 11 and 12");
-  if (*first >= *end)
+  const std::vector<int64_t> steps = parse_like("1:3", text, "--trace steps=", 0);
+  trace.first = steps[0];
+  trace.end = steps[1];
+  if (trace.first >= trace.end)
     throw Error(Cause::usage, fmt::format("--trace steps={} has no step", text),
-                "steps=FIRST:END with END larger, for example 10:13 for steps 10, 11 and 12");
-  trace.first = *first;
-  trace.end = *end;
+                fmt::format("--trace steps={}:{}", trace.first, trace.first + 1));
 }
 
 void parse_axis(const std::string& axis, const std::string& text, TraceConfig& trace) {
-  constexpr int64_t kMostDevices = 1 << 16;
-  const std::optional<int64_t> value = whole_number(text);
-  if (!value || *value < 1 || (axis == "devices" && *value > kMostDevices))
-    throw Error(Cause::usage, fmt::format("--trace {}={} gives no {}", axis, printable(text), axis),
-                "for example batch=64,devices=2");
+  const std::string what = fmt::format("--trace {}=", axis);
+  const int64_t value = parse_whole(text, Unit::count, what);
+  if (value < 1 || (axis == "devices" && value > std::numeric_limits<int>::max()))
+    throw Error(Cause::usage, fmt::format("{}{}: no cell has as many", what, value), what + "2");
   if (axis == "batch")
-    trace.global_batch = *value;
+    trace.global_batch = value;
   else
-    trace.devices = static_cast<int>(*value);
+    trace.devices = static_cast<int>(value);
 }
 
 }  // namespace
@@ -74,7 +56,7 @@ TraceConfig parse_trace(const std::string& text) {
       trace.file = part;
     else
       throw Error(Cause::usage, fmt::format("--trace: '{}' and '{}'", trace.file, part),
-                  "FILE,steps=10:13,batch=64,devices=2");
+                  "--trace FILE,steps=10:13,batch=64,devices=2");
   }
   return trace;
 }

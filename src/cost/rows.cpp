@@ -73,7 +73,7 @@ MeasuredRow study_row(const CostRun& run, const StudyCell& cell) {
   measured.memory_bytes = cell.memory_peak_bytes;
   // Zero input time means a zero share, for any account.
   if (cell.account && cell.account->input_us <= 0) measured.input_share = 0;
-  if (cell.account && cell.account->trusted()) measured.input_share = cell.account->input_us / cell.account->step_us;
+  if (cell.account && cell.account->trusted()) measured.input_share = cell.account->input_us / cell.account->whole_us();
   return measured;
 }
 

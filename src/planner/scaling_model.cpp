@@ -44,7 +44,7 @@ struct StepAt {
 };
 
 double backward_share(const StudyCell& cell) {
-  return cell.account && cell.account->trusted() ? cell.account->backward_us / cell.account->step_us : -1;
+  return cell.account && cell.account->trusted() ? cell.account->backward_us / cell.account->whole_us() : -1;
 }
 
 StepAt step_at(const Curve& curve, int64_t batch) {

@@ -204,6 +204,28 @@ def check_every_measuring_command_writes_a_page(case):
     case.refused(2, "usage", "plan", "--list", "--html", "list.html")
 
 
+def check_verified_plans_are_laid_out(case):
+    case.path("v").mkdir()
+    lines = [{"config": {"model": "medium"}, "kind": "plan-verification", "type": "run", "version": 1}, study_fixture.provenance()]
+    for place, plan in enumerate((*PLANS, "pp5,m64,recompute=selective,gpipe,split=flops")):
+        us = 900.0 + 300 * place
+        parts = {"compute and launches": 0.7, "gradients of dp, and waiting": 0.2, "optimizer": 0.1}
+        series = {"step_time": [us, 1.01 * us, 0.99 * us], "predicted_step": [1.1 * us], "predicted_low": [0.9 * us],
+                  "predicted_high": [1.3 * us], **{part: [share * us] for part, share in parts.items()},
+                  **{f"predicted {part}": [1.1 * share * us] for part, share in parts.items()}}
+        lines.append({"type": "record", "provenance": "p1", "kind": "plan-verification", "origin": "measured",
+                      "axes": {"model": "medium", "global_batch": 256, "devices": 8, "plan": plan, "random": place > 3},
+                      "series": [{"name": name, "unit": "us", "samples": samples} for name, samples in series.items()],
+                      "status": {"kind": "ok"}})
+    case.write("v/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    file = report(case, "v")
+    expect_laid_out(file)
+    with Opened(file, width=1400) as page:
+        page.draw_all()
+        parts = next(chart for chart in page.charts() if chart["id"] == "parts")
+        assert len(parts["rows"]) == 2 * 3 * (1 + len(PLANS)), parts["rows"]
+
+
 def check_winner_and_default_share_a_chart(case):
     crowded_arena(case.path("arena"))
     with Opened(report(case, "arena"), width=1400) as page:

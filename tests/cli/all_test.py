@@ -34,6 +34,8 @@ def check_quick_run_of_everything(case):
     out, err = case.output(process, "out"), case.output(process)
     found = rows(out)
     assert tuple(found) == PARTS, out
+    long = [line for line in out.splitlines() if len(line) > 80]
+    assert not long, f"{len(long)} lines wider than 80 columns:\n" + "\n".join(long)
     problems = [part for part, (end, _) in found.items() if end == "PROBLEMS"]  # this host's, or slow virtual links
     assert {end for end, _ in found.values()} <= {"done", "PROBLEMS"} and set(problems) <= {"doctor", "links"}, out
     assert code == (1 if problems else 0), (code, out, err)

@@ -3,9 +3,11 @@ import copy
 import json
 import os
 import random
+import re
 import subprocess
 
 import harness
+import table_text
 from harness import SOURCE
 from schema_support import valid
 
@@ -131,8 +133,13 @@ def check_advice_from_a_calibration(case):
 
 def check_calibrate_verify_and_study(case):
     """In less time than constants need to be good: what is checked is the course of it."""
-    found = json.loads(case.run("calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "1", "--machine", "c.json",
-                                "--json").stdout)
+    text = table_text.at_width(case, 80, "calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "1", "--machine", "c.json",
+                               "--html", "c.html")
+    assert max(map(len, text.splitlines())) <= 80, text
+    for row in table_text.rows_with(text, "plan", "measured", "predicted without it", "error"):
+        share = table_text.microseconds(row["predicted without it"]) / table_text.microseconds(row["measured"]) - 1
+        assert abs(100 * share - table_text.number(row["error"])) < 0.1 + 0.002 * abs(100 + 100 * share), row
+    found = json.loads(re.search(r'id="amdahl-records">(.*?)</script>', case.path("c.html").read_text(), re.S).group(1))
     valid("machine.schema.json", json.loads(case.path("c.json").read_text()))
     assert {s["plan"] for s in found["steps"]} == {"dp1", "dp2", "tp2", "pp2,m8,1f1b"} and found["calibration"]["seconds"] < 60, found
     words = ("plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "-o", "pairs")
@@ -146,6 +153,9 @@ def check_calibrate_verify_and_study(case):
         assert abs(parts / one["measured_us"] - 1) < 1e-6, one
         # Counted are also copies that a CPU's products make.
         assert one["prediction"]["memory_bytes"]["total"] < one["modelled_bytes"] < 1.01 * one["memory_bytes"], one
+    table_text.check_fits(case, "report", "pairs")
+    case.run("report", "pairs", "--html", "pairs.html")
+    assert "Measured and predicted time of a step by plan" in case.path("pairs.html").read_text()
     assert verified["refitted_error"] <= verified["median_error"] or not verified["corrected"], verified
     report = case.run("report", "pairs").stdout
     assert "3 plans: median error" in report and "tp2" in report, report

@@ -3,6 +3,7 @@ import copy
 import json
 
 import harness
+import table_text
 
 SCAN = harness.SOURCE / "data" / "vlp16.ply"
 CPU = ("--backend", "cpu")
@@ -130,10 +131,10 @@ def check_wrong_voxelize(case):
             (("--voxel-size", "0"), ["--voxel-size is 0"]),
             (("--voxel-size", "nan"), ["--voxel-size"]),
             (("--voxel-size", "1e-9"), ["along x"]),
-            (("--voxel-size", "1", "--grid", "2x3"), ["--grid is '2x3'"]),
+            (("--voxel-size", "1", "--grid", "2x3"), ["--grid: '2x3' is no value like 200x200x40"]),
             (("--voxel-size", "1", "--grid", "-4"), ["--grid"]),
             (("--voxel-size", "1", "--grid", "17000000"), ["16777216"]),
-            (("--voxel-size", "1", "--min", "1,2"), ["--min is '1,2'"]),
+            (("--voxel-size", "1", "--min", "1,2"), ["--min: '1,2' is no corner"]),
             (("--voxel-size", "1", "--mode", "median"), ["--mode", "mean"]),
             (("--voxel-size", "1", "--bounds", "wrap"), ["--bounds"]),
             (("--voxel-size", "1", "--backend", "tpu"), ["--backend"]),
@@ -235,6 +236,7 @@ def check_fuse(case):
     assert result["outside"] == outside, (result, outside)
     one = found(case, "resample", "s.npz", "--stream", "imu", "--targets", "5", "-o", "o.npz")
     assert one["shape"] == [2, 5, 2] and list(np.load(case.path("o.npz"))) == ["times", "values"], one
+    table_text.check_fits(case, "sensor", "resample", "s.npz", "--fuse", "--rate", "20", *CPU)
     again = found(case, "resample", "o.npz", "--targets", "5")
     assert again["shape"] == [2, 5, 2], again
 

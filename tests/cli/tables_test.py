@@ -1,108 +1,16 @@
 """The columns of every table divide: throughput x time = work, speedup = ratio of the two rows' times, cost = price over work.
 Every number that two pages show of the same data is the same, each row has one verdict and one count of further runs, and the
 tables of every command fit 80 and 120 columns. Texts are read as they are printed, and JSON as it is written."""
-import fcntl
 import json
-import os
-import pty
 import re
 import statistics
-import struct
-import subprocess
-import termios
 
 import harness
-from harness import AMDAHL, ENVIRONMENT, SOURCE, lines_of
+from harness import SOURCE, lines_of
 import study_fixture
+from table_text import check_fits, check_one_verdict, near, number, rows_with, tables
 
 PRICES = 'currency = "EUR"\n[[device]]\nmatch = "%s"\nhourly_price = 0.5\n'
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
-WIDTHS = (80, 120)
-
-
-def number(text):
-    found = NUMBER.search(text)
-    assert found, f"no number in '{text}'"
-    value = float(found.group().replace(",", ""))
-    unit = text[found.end():found.end() + 1]
-    return value * {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(unit, 1)
-
-
-def interval(text):
-    found = re.search(r"\[(\S+), (\S+)\]", text)
-    return tuple(number(end) for end in found.groups()) if found else None
-
-
-def near(a, b, tolerance=0.006):
-    """Three digits are printed."""
-    return abs(a - b) <= tolerance * max(abs(a), abs(b))
-
-
-def tables(text):
-    """The aligned tables of a text that is not broken into lines: (heads, rows) with cells by their heads. A table is lines of
-    as many columns, at least three, which two blanks or more separate."""
-    found, common = [], {}
-    block = []
-    for line in text.splitlines() + [""]:
-        if line.startswith("common: "):
-            common = dict(part.split(": ", 1) for part in line[8:].split("; ") if ": " in part)
-            continue
-        cells = re.split(r" {2,}", line.strip())
-        if len(cells) >= 3 and (not block or len(cells) == len(block[0])):
-            block.append(cells)
-            continue
-        if len(block) > 1:
-            found.append((block[0], [{**common, **dict(zip(block[0], row))} for row in block[1:]]))
-        if block:
-            common = {}
-        block = [cells] if len(cells) >= 3 else []
-    return found
-
-
-def rows_with(text, *heads):
-    """Rows of the tables with these heads, each the beginning of one; by these beginnings."""
-    rows = []
-    for _, lines in tables(text):
-        for line in lines:
-            values = [line.get(head, next((v for name, v in line.items() if name.startswith(head)), None)) for head in heads]
-            if all(value is not None for value in values):
-                rows.append(dict(zip(heads, values)))
-    assert rows, f"no table with {heads} in:\n{text}"
-    return rows
-
-
-def check_one_verdict(text):
-    """Of a row: one verdict, one count of further runs, and none that says the opposite of another."""
-    for heads, lines in tables(text):
-        for line in lines:
-            words = " | ".join(line.values())
-            counts = re.findall(r"~[\d,]+ more", words)
-            assert len(counts) <= 1, f"{len(counts)} counts of further runs in a row: {words}"
-            verdicts = [v for v in line.values()
-                        if re.match(r"(FASTER|SLOWER|SAME|UNCLEAR|unclear|marginal|too few|.*(beneficial|preferred))", v)]
-            assert len(verdicts) <= 1, f"two verdicts in a row: {verdicts}"
-
-
-def at_width(case, columns, *words):
-    """What a command prints on a terminal of so many columns."""
-    main, other = pty.openpty()
-    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    process = subprocess.Popen([AMDAHL, *map(str, words)], cwd=case.folder, stdout=other, stderr=subprocess.PIPE,
-                               stdin=subprocess.DEVNULL, env={**ENVIRONMENT, "NO_COLOR": "1", "TERM": "xterm"})
-    os.close(other)
-    text = harness.read_terminal(main)
-    errors = process.communicate(timeout=120)[1].decode()
-    assert process.returncode == 0, f"{words}: {errors}"
-    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "")
-
-
-def check_fits(case, *words):
-    for columns in WIDTHS:
-        text = at_width(case, columns, *words)
-        long = [line for line in text.splitlines() if len(line) > columns]
-        assert not long, f"amdahl {' '.join(map(str, words))}: {len(long)} lines wider than {columns}:\n" + "\n".join(long)
-
-
 # ---- studies ----
 
 
@@ -286,14 +194,7 @@ def check_sensors_divide(case):
 def check_sensor_comparison(case):
     case.write("p.toml", PRICES % "cpu-virtual")
     words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
-    result = subprocess.run([AMDAHL, "sensor", *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
-    if result.returncode != 0:  # a mode of compare
-        words = ("compare", "--single", "s", "--multi", "s", "--prices", "p.toml")
-        result = subprocess.run([AMDAHL, *words], cwd=case.folder, env=ENVIRONMENT, capture_output=True, text=True)
-    else:
-        words = ("sensor", *words)
-    assert result.returncode == 0, result.stderr
-    check_one_verdict(result.stdout)
+    check_one_verdict(case.run(*words).stdout)
     found = json.loads(case.run(*words, "--json").stdout)
     records = [line for line in lines_of(case.path("s")) if line["type"] == "record"]
     times = {(r["axes"]["voxel_mode"], r["axes"]["devices"]): statistics.median(
@@ -309,6 +210,28 @@ def check_sensor_comparison(case):
                 assert near(rate / baseline["throughput"]["value"], row["speedup"]["ratio"], 1e-9), row
     check_fits(case, *words)
     check_cost_rows(*cost_of(case, "s"))
+
+
+def check_unlike_devices_divide(case):
+    bench = ("sensor", "bench", "--op", "voxelize", "--points", 20000, "--grid", 16, "--samples", 5, "--voxel-modes", "count", "-q")
+    case.run(*bench, "--mode", "hetero", "--devices", 2, "--device-speeds", "1,0.5", "-o", "h")
+    text = case.run("report", "h").stdout
+    rows = rows_with(text, "Method", "Time", "Speedup", "Time / bound", "Bound")
+    one = next(number(row["Time"]) for row in rows if row["Method"] == "one-device")
+    for row in rows:
+        assert near(one / number(row["Time"]), number(row["Speedup"])), (one, row)
+        assert near(number(row["Time"]) / number(row["Bound"]), number(row["Time / bound"])), row
+    case.run(*bench, "--mode", "data", "--devices", "1,2", "-o", "s")
+    sides = ("compare", "--single", "s", "--multi", "s", "--hetero", "h")
+    check_one_verdict(case.run(*sides).stdout)
+    workload, = json.loads(case.run(*sides, "--json").stdout)["workloads"]
+    baseline = workload["rows"][0]["throughput"]["value"]
+    assert len(workload["rows"]) > 4, workload["rows"]
+    for row in workload["rows"]:
+        if "speedup" in row:
+            assert near(row["throughput"]["value"] / baseline, row["speedup"]["ratio"], 1e-9), row
+    for words in (("report", "h"), sides, ("compare", "h", "h")):
+        check_fits(case, *words)
 
 
 # ---- fabric ----
@@ -341,6 +264,45 @@ def check_links_show_what_they_measured(case):
     check_fits(case, "report", "l")
 
 
+ONESIDED = ("collectives", "--backend", "cpu", "-q", "--samples", 2, "--least-sample-us", 50, "--ranks", "threads")
+
+
+def check_onesided_divides(case):
+    kinds = {"operations": ("--operations", "put,all_reduce", "-b", 8, "-e", 16), "gemm": ("--shapes", "8x8x8", "--tiles", 1),
+             "norm": ("--shapes", "4x64"), "patterns": (), "locality": ("-b", "256K", "-e", "256K")}
+    texts = {}
+    for kind, words in kinds.items():
+        case.run(*ONESIDED, f"--onesided={kind}", *words, "-o", kind, timeout=120)
+        texts[kind] = case.run("report", kind).stdout
+        check_fits(case, "report", kind)
+    for row in rows_with(texts["operations"], "Bytes", "Latency, median", "Bandwidth"):
+        assert near(number(row["Bytes"]) / number(row["Latency, median"]) * 1e-3, number(row["Bandwidth"])), row
+    gemms = re.findall(r"^\w+_\w+ +\S.*?  +\S+  +([\d.,]+)  +[\d.,]+  +([\d.,]+)", texts["gemm"], re.MULTILINE)
+    assert len(gemms) > 4, texts["gemm"]
+    for time, rate in gemms:
+        assert near(2 * 8**3 / number(time) * 1e-3, number(rate)), (time, rate)
+    for row in rows_with(texts["locality"], "Bytes", "Passes", "Time, median", "Bandwidth"):
+        moved = number(row["Bytes"]) * number(row["Passes"])
+        assert near(moved / number(row["Time, median"]) * 1e-3, number(row["Bandwidth"])), row
+    first = {}
+    for row in rows_with(texts["patterns"], "Pattern", "Time, median", "Speedup over the first"):
+        one = first.setdefault(row["Pattern"], number(row["Time, median"]))
+        assert near(one / number(row["Time, median"]), number(row["Speedup over the first"])), row
+    check_fits(case, "compare", "operations", twice_as_slow(case, "operations"))
+    for row in rows_with(case.run("compare", "operations", "slow").stdout, "bytes", "A", "B"):
+        assert near(2 * number(row["A"]), number(row["B"])), row
+
+
+def twice_as_slow(case, folder):
+    """A copy of a run in which everything took twice as long."""
+    case.path("slow").mkdir()
+    lines = lines_of(case.path(folder))
+    for line in lines:
+        for series in line.get("series", []):
+            series["samples"] = [value * (2 if series["unit"] == "us" else 1) for value in series["samples"]]
+    return case.write("slow/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines)).split("/")[0]
+
+
 # ---- predictions ----
 
 
@@ -354,6 +316,20 @@ def check_assumed_predictions_say_so(case):
     one = next(a for a in found["by_devices"] if a["devices"] == 1)
     for answer in found["by_devices"]:
         assert near(one["step_us"] / answer["step_us"], answer["speedup"], 1e-9), answer
+
+
+def check_outlook_divides(case):
+    study_fixture.study(case.path("g"), devices=(1,), batches=(32, 64, 256))
+    words = ("report", "g", "--assume-devices", "2,4", "--link", "nvlink4")
+    for prediction in json.loads(case.run(*words, "--json").stdout)["predictions"]:
+        assert near(prediction["single_us"] / prediction["step_us"], prediction["speedup"], 1e-9), prediction
+    text = case.run(*words).stdout
+    terms = ("T1(B/n)", "latency", "bytes", "joins")
+    for row in rows_with(text, "T1(B) us", *terms, "step", "speedup"):
+        assert near(number(row["T1(B) us"]) / number(row["step"]), number(row["speedup"]), 0.02), row
+        assert near(sum(number(row[term]) for term in terms), number(row["step"]), 0.01), row
+    check_one_verdict(text)
+    check_fits(case, *words)
 
 
 def check_other_tables_fit(case):

@@ -164,9 +164,9 @@ def check_dry_run_says_what_is_traced(case):
 
 
 def check_wrong_ranges(case):
-    for steps, says in (("13:10", "has no step"), ("10:10", "has no step"), ("10", "is not a range"), ("a:b", "is not a range"),
-                        ("-1:3", "is not a range"), ("1:2:3", "is not a range"), (":", "is not a range"),
-                        ("99999999999999999999:3", "is not a range"), ("24:26", "a run has 25 steps"),
+    for steps, says in (("13:10", "has no step"), ("10:10", "has no step"), ("10", "is no value like 1:3"), ("a:b", "'a' is no whole number"),
+                        ("-1:3", "'-1' is no"), ("1:2:3", "is no value like"), (":", "'' is no whole"),
+                        ("99999999999999999999:3", "is no whole number"), ("24:26", "a run has 25 steps"),
                         ("1000:1001", "numbered from 0")):
         case.refused(2, "usage", *TRACED, f"--trace=steps={steps}", "-o", "r", says=[says])
     case.refused(2, "usage", *GRID, "--steps", "5000", "--trace", "steps=1:2000", "-o", "r",
@@ -175,8 +175,8 @@ def check_wrong_ranges(case):
 
 
 def check_wrong_cells(case):
-    for cell, says in (("batch=64", "batch 64"), ("batch=16,devices=7", "batch 16 and 7 device(s)"), ("batch=", "gives no batch"),
-                       ("batch=0", "gives no batch"), ("devices=99999999999", "gives no devices"),
+    for cell, says in (("batch=64", "batch 64"), ("batch=16,devices=7", "batch 16 and 7 device(s)"), ("batch=", "--trace batch: '' is no"),
+                       ("batch=0", "no cell has as many"), ("devices=99999999999", "no cell has as many"),
                        ("rows=3", "unknown value 'rows'")):
         case.refused(2, "usage", *TRACED, f"--trace={cell}", "-o", "r", says=["--trace", says])
     assert not case.path("r").exists()

@@ -12,6 +12,8 @@ PLAN = ("plan", "--model", "medium", "--batch-size", "512")
 ASSUMED = (*PLAN, "--what-if", "gpus=8,gpu=h200")
 SENSOR = ("sensor", "bench", "--backend", "cpu", "-q", "--samples", "2", "--calls", "1", "--op", "voxelize",
           "--points", "1000", "--grid", "8")
+SCAN = str(harness.SOURCE / "data" / "vlp16.ply")
+ONESIDED = ("collectives", "--backend", "cpu", "-q", "--onesided=gemm", "--samples", "2", "--least-sample-us", "1")
 SWEEP = ("collectives", "--backend", "cpu", "-q", "--max-bytes", "1K", "-n", "2", "-w", "1")
 LINKS = ("links", "--backend", "cpu", "-q", "--buffer-size", "64K", "-i", "2")
 
@@ -55,7 +57,12 @@ WRONG = [
     (SENSOR, "--voxel-modes", ("count,maen", "average")),
     (SENSOR, "--distribution", ("unifrom", "normal")),
     (SENSOR, "--cache", ("warm", "HOT")),
-    (SENSOR, "--grid", ("128^3", "8x8", "0")),
+    (SENSOR, "--grid", ("128^3", "8x8", "0", "8x8qx8")),
+    (SENSOR, "--shape", ("30", "30x512,100x64q", "30x0", "30x512x4")),
+    (("sensor", "voxelize", SCAN, "--voxel-size", "1", "--backend", "cpu"), "--min", ("1,2", "-10,0q,2", "a,b,c")),
+    (ONESIDED, "--shapes", ("8x16x", "8x16", "8x16x32q")),
+    (STUDY, "--trace", ("steps=1", "steps=1:2q", "steps=2:1", "batch=16q", "devices=0", "step=1:2")),
+    ((*TRAIN, "--data", str(harness.DIGITS), "--target", "label"), "--data-options", ("window=9q", "window=", "windw=9")),
     (SENSOR, "--voxel-size", ("0,1", "0.1m")),
     (SWEEP, "--max-bytes", ("1XB", "2K B", "1,024", "big")),
     (SWEEP, "--datatype", ("f23", "f8")),
@@ -162,7 +169,8 @@ def check_units_are_taken_everywhere(case):
     for words in ((*STUDY, "--timeout", "5m"), (*STUDY, "--rel-ci", "1%"), (*STUDY, "--batch-sizes", "1k"),
                   (*SENSOR[:-4], "--points", "2k", "--grid", "8"), (*SWEEP, "--timeout", "1m"),
                   (*LINKS, "--min-gbps", "1MB/s"), (*ASSUMED[:-1], "gpus=8,gpu=H100,link=net100"),
-                  (*TRAIN, "--validation", "20%")):
+                  (*TRAIN, "--validation", "20%"), (*STUDY, "--batch-sizes", "1k", "--trace", "steps=1:2,batch=1k"), (*STUDY, "--device-speeds", "100%,50%"),
+                  (*SENSOR, "--shape", "0.1kx32"), (*SENSOR[:-1], "0.008kx8x8"), (*ONESIDED, "--shapes", "0.1kx16x32")):
         accepted(case, words)
 
 

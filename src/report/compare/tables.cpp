@@ -71,8 +71,8 @@ void sort_entries(std::vector<Entry>& entries, const std::vector<std::string>& c
 
 std::string value_text(const SampleSummary& value) {
   const auto [median, ci] = value.estimate();
-  if (ci) return fmt::format("{} [{}, {}]", format_number(median), format_number(ci->low), format_number(ci->high));
-  return median < 10 ? fmt::format("{:.3f}", median) : fmt::format("{:.2f}", median);
+  const std::string text = format_number(median);
+  return ci ? fmt::format("{} [{}, {}]", text, format_number(ci->low), format_number(ci->high)) : text;
 }
 
 std::string speed_text(const PairTest& speed) {

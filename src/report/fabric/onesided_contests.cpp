@@ -106,9 +106,15 @@ PageTable gemm_contest_table(const std::vector<Record>& records) {
     for (const Record* record : contest.methods)
       table.table.rows.push_back({contest.gemm, contest.title, contest.m, contest.n, contest.k,
                                   text_axis(*record, "transport"), tiles_text(*record), median_us(*record),
-                                  percentile(samples_of(*record, "time"), 95),
-                                  percentile(samples_of(*record, "rate"), 50), outcome_text(contest, record)});
+                                  percentile(samples_of(*record, "time"), 95), rate_at_median(*record, "rate", "time"),
+                                  outcome_text(contest, record)});
   return table;
+}
+
+TableValue rate_at_median(const Record& record, const char* rates, const char* times) {
+  const std::vector<double>&rate = samples_of(record, rates), &time = samples_of(record, times);
+  if (rate.empty() || time.empty()) return {};
+  return rate.front() * time.front() / percentile(time, 50);
 }
 
 PageTable locality_table(const std::vector<Record>& records) {
@@ -131,7 +137,7 @@ PageTable locality_table(const std::vector<Record>& records) {
     table.table.rows.push_back({text_axis(*record, "placement"), onesided_title(*record),
                                 axis<int64_t>(*record, "bytes", 0), text_axis(*record, "method"),
                                 axis<int64_t>(*record, "passes", 0), us, percentile(samples_of(*record, "time"), 95),
-                                percentile(samples_of(*record, "bandwidth"), 50), first / us});
+                                rate_at_median(*record, "bandwidth", "time"), first / us});
   }
   return table;
 }

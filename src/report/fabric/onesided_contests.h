@@ -17,6 +17,9 @@ std::string gemm_verdict(const std::vector<Record>& records);
 /// Placements of a kernel's data, in place and copied first.
 PageTable locality_table(const std::vector<Record>& records);
 
+/// Work over the median time, in the unit of the series of rates; missing without one.
+TableValue rate_at_median(const Record& record, const char* rates, const char* times);
+
 /// "2 processes, CPU", and whether the ranks share a GPU.
 std::string onesided_title(const Record& record);
 

@@ -72,16 +72,15 @@ PageTable measurement_table(const std::vector<Record>& records) {
                     {"wrong", "Wrong"}},
                    {}}};
   for (const Record& record : records) {
-    const std::vector<double>&latency = samples_of(record, "latency"), &rate = samples_of(record, "bandwidth");
+    const std::vector<double>& latency = samples_of(record, "latency");
     if (record.kind != "onesided" || latency.empty()) continue;
-    table.table.rows.push_back({text_axis(record, "operation"), text_axis(record, "transport"), onesided_title(record),
-                                record.axes.contains("threads")
-                                    ? TableValue(fmt::format("{} x {}", axis<int64_t>(record, "blocks", 1),
-                                                             axis<int64_t>(record, "threads", 1)))
-                                    : TableValue(),
-                                axis<int64_t>(record, "bytes", 0), percentile(latency, 50), percentile(latency, 95),
-                                rate.empty() ? TableValue() : TableValue(percentile(rate, 50)),
-                                static_cast<int64_t>(record.value("wrong").value_or(0))});
+    table.table.rows.push_back(
+        {text_axis(record, "operation"), text_axis(record, "transport"), onesided_title(record),
+         record.axes.contains("threads") ? TableValue(fmt::format("{} x {}", axis<int64_t>(record, "blocks", 1),
+                                                                  axis<int64_t>(record, "threads", 1)))
+                                         : TableValue(),
+         axis<int64_t>(record, "bytes", 0), percentile(latency, 50), percentile(latency, 95),
+         rate_at_median(record, "bandwidth", "latency"), static_cast<int64_t>(record.value("wrong").value_or(0))});
   }
   return table;
 }

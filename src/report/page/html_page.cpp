@@ -114,7 +114,10 @@ std::string cell(const std::string& words, bool number) {
   if (interval != std::string::npos)
     return fmt::format("<td class=\"num\">{} <i>{}</i></td>", escape_xml(words.substr(0, interval)),
                        escape_xml(words.substr(interval + 1)));
-  const char* kind = number ? " class=\"num\"" : words.size() > kLongCell ? " class=\"long\"" : "";
+  const char* kind = number                         ? " class=\"num\""
+                     : words.size() > 2 * kLongCell ? " class=\"long sentence\""
+                     : words.size() > kLongCell     ? " class=\"long\""
+                                                    : "";
   return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
 }
 

@@ -17,6 +17,7 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr size_t kLongestCell = 60;    // longer cells become footnotes in any table
 constexpr size_t kLongestNarrow = 22;  // the same in a table that is too wide
 constexpr size_t kNarrowHead = 10;     // least width at which heads are broken into lines
+constexpr size_t kLongestName = 28;    // longer names of rows take several lines in a table that is too wide
 
 /// Text of a page as the style has it: no control characters, and for ASCII no signs beyond it. Names stay as they are.
 std::string shown(std::string_view text, const TextStyle& style) {
@@ -80,6 +81,25 @@ std::string aligned(const TextTable& table, bool broken_heads, size_t width = 0)
   return aligned_table(rows, table.numbers, width);
 }
 
+/// Cells of the first column that are longer than `longest` continue in lines below, broken after commas.
+TextTable with_broken_names(const TextTable& table, size_t longest) {
+  TextTable broken = table;
+  broken.rows.clear();
+  for (const auto& row : table.rows) {
+    broken.rows.push_back(row);
+    std::string rest = row.front();
+    while (display_width(rest) > longest) {
+      const size_t comma = rest.rfind(',', longest - 1);
+      if (comma == std::string::npos) break;
+      broken.rows.back().front() = rest.substr(0, comma + 1);
+      rest = "  " + rest.substr(comma + 1);
+      broken.rows.emplace_back(row.size());
+      broken.rows.back().front() = rest;
+    }
+  }
+  return broken;
+}
+
 /// Two tables, one below the other, with the first column, which names the rows, in both; empty where that does not fit
 /// or where names repeat.
 std::string in_two(const TextTable& table, const TextStyle& style) {
@@ -124,6 +144,9 @@ std::string table_block(const PageTable& page_table, const TextStyle& style) {
     move_to_footnotes(narrow, kLongestNarrow, more);
     if (const std::string tried = aligned(narrow, true); fits(tried, style))
       body = tried, footnotes = std::move(more);
+    else if (const std::string with_names = aligned(with_broken_names(narrow, kLongestName), true);
+             fits(with_names, style))
+      body = with_names, footnotes = std::move(more);
     else if (body = in_two(narrow, style); !body.empty())
       footnotes = std::move(more);
     else

@@ -22,13 +22,13 @@ struct AccountPart {
   double PlanAccount::*us;
 };
 
-constexpr AccountPart kAccountParts[] = {{"compute", "compute %", &PlanAccount::compute_us},
-                                         {"optimizer", "optimizer %", &PlanAccount::optimizer_us},
-                                         {"exposed communication", "dp %", &PlanAccount::exposed_dp_us},
-                                         {"tp communication", "tp %", &PlanAccount::exposed_tp_us},
-                                         {"pp communication", "pp %", &PlanAccount::exposed_pp_us},
-                                         {"waiting", "bubble %", &PlanAccount::bubble_us},
-                                         {"launch gaps and input", "host %", &PlanAccount::gaps_us}};
+constexpr AccountPart kAccountParts[] = {{"compute", "compute", &PlanAccount::compute_us},
+                                         {"optimizer", "optimizer", &PlanAccount::optimizer_us},
+                                         {"exposed communication", "dp", &PlanAccount::exposed_dp_us},
+                                         {"tp communication", "tp", &PlanAccount::exposed_tp_us},
+                                         {"pp communication", "pp", &PlanAccount::exposed_pp_us},
+                                         {"waiting", "bubble", &PlanAccount::bubble_us},
+                                         {"launch gaps and input", "host", &PlanAccount::gaps_us}};
 
 /// The ranking is sorted by time.
 std::optional<Chart> ranking_chart(const PlanOutcome& outcome) {
@@ -57,17 +57,26 @@ PageTable ranking_table(const PlanOutcome& outcome) {
   const bool priced = std::any_of(outcome.ranking.begin(), outcome.ranking.end(),
                                   [](const RankedPlan& plan) { return plan.hourly_price > 0; });
   std::vector<std::string> head{"plan", "devices", "step", range_title(outcome.calibration), "memory"};
-  for (const AccountPart& part : kAccountParts) head.emplace_back(part.head);
   if (priced) head.push_back(fmt::format("{} per 1M rows", outcome.currency));
   std::vector<std::vector<std::string>> rows;
   for (const RankedPlan& plan : outcome.ranking) {
     rows.push_back({plan.text, std::to_string(plan.step.plan.num_devices()), time_text(plan.step.step_us),
                     interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total()))});
-    for (const AccountPart& part : kAccountParts)
-      rows.back().push_back(fmt::format("{:.1f}", 100 * plan.step.account.*part.us / plan.step.step_us));
     if (priced) rows.back().push_back(fmt::format("{:.4g}", plan.price_per_million_rows));
   }
-  return table_of_texts("Plans by their predicted time, the parts in percent of the step", head, rows);
+  return table_of_texts("Plans by their predicted time", head, rows);
+}
+
+PageTable shares_table(const PlanOutcome& outcome) {
+  std::vector<std::string> head{"plan"};
+  for (const AccountPart& part : kAccountParts) head.emplace_back(part.head);
+  std::vector<std::vector<std::string>> rows;
+  for (const RankedPlan& plan : outcome.ranking) {
+    rows.push_back({plan.text});
+    for (const AccountPart& part : kAccountParts)
+      rows.back().push_back(fmt::format("{:.1f}", 100 * plan.step.account.*part.us / plan.step.step_us));
+  }
+  return table_of_texts("Parts in percent of the step", head, rows);
 }
 
 PageTable devices_table(const PlanOutcome& outcome) {
@@ -94,13 +103,17 @@ PageSection terms_section(const PlanOutcome& outcome) {
                    interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total())))},
       {},
       {}};
+  std::vector<std::vector<std::string>> rows;
   for (const ExplainedTerm& term : outcome.terms) {
-    std::string words = fmt::format("{}: {} ({:.1f} %) = {}", term.name, time_text(term.us),
-                                    100 * term.us / plan.step.step_us, term.formula);
+    const std::string share = fmt::format("{:.1f}", 100 * term.us / plan.step.step_us);
+    rows.push_back({term.name, time_text(term.us), share, term.formula, term.inputs, term.source});
+    std::string words = fmt::format("{}: {} ({} %) = {}", term.name, time_text(term.us), share, term.formula);
     if (!term.inputs.empty()) words += fmt::format(", with {}", term.inputs);
     if (!term.source.empty()) words += fmt::format(", from {}", term.source);
-    section.paragraphs.push_back(std::move(words));
+    section.short_form.push_back(std::move(words));
   }
+  section.tables.push_back(
+      table_of_texts("Terms, which add up to the step", {"term", "time", "%", "formula", "with", "source"}, rows));
   return section;
 }
 
@@ -148,7 +161,7 @@ Page plan_page(const PlanOutcome& outcome, const std::string& json) {
   page.facts.push_back(calibration_text(outcome.calibration));
   if (!outcome.terms.empty()) page.sections.push_back(terms_section(outcome));
   if (!outcome.ranking.empty()) {
-    PageSection ranking{"plans", "Plans by time", {}, {}, {ranking_table(outcome)}};
+    PageSection ranking{"plans", "Plans by time", {}, {}, {ranking_table(outcome), shares_table(outcome)}};
     add_chart(ranking, ranking_chart(outcome));
     page.sections.push_back(std::move(ranking));
     page.sections.push_back({"devices", fmt::format("Several devices against one"), {}, {}, {devices_table(outcome)}});

@@ -33,7 +33,7 @@ Finding notice(const char* name, std::string where) {
 bool is_judged(const StudyCell& cell) { return cell.key.devices > 1 && cell.status.kind == Status::Kind::ok; }
 
 long exposed_percent(const StepAccount& account) {
-  return std::lround(100 * account.exposed_communication_us / account.step_us);
+  return std::lround(100 * account.exposed_communication_us / account.whole_us());
 }
 
 Finding data_parallel(const StudyCell& cell) {

@@ -94,7 +94,7 @@ const CellKey& fastest(const Cells& cells) {
 
 std::optional<double> launch_share(const StudyCell& cell) {
   if (!cell.account || !cell.account->trusted()) return std::nullopt;
-  return std::min(1.0, cell.account->launch_us() / cell.account->step_us);
+  return std::min(1.0, cell.account->launch_us() / cell.account->whole_us());
 }
 
 std::optional<OneDeviceSummary> summarise_one_device(const std::vector<StudyCell>& cells, const StudyCells& runs) {

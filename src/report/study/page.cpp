@@ -74,7 +74,7 @@ PageTable comparison_table(const StudySummary& summary, const StudyGroup& group)
     row.insert(row.end(), {100 * c.efficiency, c.test.ci ? TableValue(format_p(c.test.p_holm)) : TableValue(),
                            c.test.n_first, c.test.n_second, recommendation_text(c, summary.device_kind)});
     const auto jump = jumps.find(c.multi);
-    row.push_back(jump == jumps.end() ? TableValue() : TableValue(jump->second));
+    row.emplace_back(jump == jumps.end() ? std::string() : jump->second);
     table.table.rows.push_back(std::move(row));
   }
   if (group.scaling != "weak") remove_columns(table, {"device_batch"});
@@ -178,7 +178,8 @@ TableValue value_if(bool known, TableValue value) { return known ? std::move(val
 // The data of the account chart, with the measured step.
 PageTable parts_table(const std::vector<const StudyCell*>& cells) {
   return account_table(
-      "Step account: means over runs in us; ratio is accounted / measured step. Compute, exposed communication, "
+      "Step account in us, at the step time of the cell; ratio is accounted / measured step. Compute, exposed "
+      "communication, "
       "waiting, launch gaps, input and optimizer add up to the accounted step; unexplained is the measured step less "
       "the parts",
       cells,

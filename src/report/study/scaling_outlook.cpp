@@ -39,7 +39,8 @@ std::vector<std::string> row_of(const ScalingPrediction& p, const ScalingOutlook
                                fmt::format("{} (n={})", format_number(p.single_us), p.n_single),
                                fmt::format("{} ({})", format_number(own.us), term_origin(own.origin)),
                                format_number(term_us(p, "all-reduce latency")),
-                               format_number(term_us(p, "gradient bytes"))};
+                               format_number(term_us(p, "gradient bytes")),
+                               format_number(term_us(p, "joins of the graph"))};
   if (outlook.overlap) row.push_back(format_number(term_us(p, "hidden behind backward")));
   row.push_back(format_number(p.step_us));
   row.push_back(format_speedup(p.speedup, p.ci));
@@ -76,7 +77,8 @@ std::string outlook_text(const ScalingOutlook& outlook) {
           : std::string();
   text += fmt::format("Predicted for data parallelism over {} (modelled): Tn(B) = T1(B/n) + communication{}\n\n",
                       printable(outlook.link.name), outlook.overlap ? " that backward does not hide" : "");
-  std::vector<std::string> head{"model", "batch", "devices", "T1(B) us", "T1(B/n) us", "latency us", "bytes us"};
+  std::vector<std::string> head{"model",      "batch",      "devices",  "T1(B) us",
+                                "T1(B/n) us", "latency us", "bytes us", "joins us"};
   if (outlook.overlap) head.emplace_back("hidden us");
   head.insert(head.end(), {"step us", assumed ? "speedup [range (assumed)]" : "speedup [95 % CI]",
                            assumed ? "verdict (modelled), would be" : "verdict (modelled)"});

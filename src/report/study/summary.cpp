@@ -84,29 +84,45 @@ std::optional<double> utilisation_of(std::vector<const Record*> records) {
   return mean_value(records, "utilisation");
 }
 
-std::optional<StepAccount> account_of(const std::vector<const Record*>& all) {
-  std::vector<const Record*> records;
-  for (const Record* record : all)
-    if (record->value("account_step")) records.push_back(record);
+/// The runs with an account, without the fastest and the slowest quarter of them by step time: the step time of a cell
+/// is a median, which these do not move either.
+std::vector<const Record*> accounted_runs(std::vector<const Record*> records) {
+  std::erase_if(records, [](const Record* record) {
+    return !record->value("account_step") || !(record->value("step_time").value_or(0) > 0);
+  });
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record* a, const Record* b) { return *a->value("step_time") < *b->value("step_time"); });
+  const auto quarter = static_cast<std::ptrdiff_t>(records.size() / 4);
+  return {records.begin() + quarter, records.end() - quarter};
+}
+
+/// The account of a step of `step_us`: means of shares add up, as medians of times would not.
+std::optional<StepAccount> account_of(const std::vector<const Record*>& all, double step_us) {
+  const std::vector<const Record*> records = accounted_runs(all);
   if (records.empty()) return std::nullopt;
   const auto mean = [&](const char* series) { return mean_value(records, series).value_or(0.0); };
+  const auto part = [&](const char* series) {
+    double shares = 0;
+    for (const Record* record : records) shares += record->value(series).value_or(0) / *record->value("step_time");
+    return step_us * shares / static_cast<double>(records.size());
+  };
   StepAccount account;
   account.n = static_cast<int64_t>(records.size());
-  account.measured_us = mean("step_time");
-  account.step_us = mean("account_step");
-  account.forward_us = mean("forward");
-  account.backward_us = mean("backward");
-  account.compute_us = mean("compute");
-  account.exposed_communication_us = mean("exposed_communication");
-  account.waiting_us = mean("waiting");
-  account.launch_gaps_us = mean("launch_gaps");
-  account.launch_floor_us = mean("launch_floor");
+  account.measured_us = step_us;
+  account.step_us = part("account_step");
+  account.forward_us = part("forward");
+  account.backward_us = part("backward");
+  account.compute_us = part("compute");
+  account.exposed_communication_us = part("exposed_communication");
+  account.waiting_us = part("waiting");
+  account.launch_gaps_us = part("launch_gaps");
+  account.launch_floor_us = mean("launch_floor");  // of empty kernels: no part of the step
   account.launch_kernels = mean("launch_kernels");
-  account.input_us = mean("input");
-  account.optimizer_us = mean("optimizer");
-  account.total_communication_us = mean("total_communication");
+  account.input_us = part("input");
+  account.optimizer_us = part("optimizer");
+  account.total_communication_us = part("total_communication");
   account.comm_bytes = mean("comm_bytes");
-  account.noise_us = mean("account_noise");
+  account.noise_us = part("account_noise");
   account.by_differences = values_of(records, "account_by_differences").size() == records.size();
   account.fused_update = mean("fused_update") > 0;
   return account;
@@ -148,7 +164,7 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
     if (series.name == "device_speed")
       cell.speed_bound = std::accumulate(series.samples.begin(), series.samples.end(), 0.0);
   }
-  cell.account = account_of(runs.ok);
+  cell.account = account_of(runs.ok, cell.step_time_us.estimate().value);
   return cell;
 }
 

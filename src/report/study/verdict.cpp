@@ -52,8 +52,8 @@ std::string account_fact(const StudySummary& summary, const CellKey& key) {
         "{}: of that step of {} us is exposed communication or waiting; compute is {} (n = {} run{}; accounted / "
         "measured "
         "step {})",
-        format_percent(lost / a.step_us), format_number(a.step_us), format_percent(a.compute_us / a.step_us), a.n,
-        a.n == 1 ? "" : "s", account_ratio_text(a));
+        format_percent(lost / a.whole_us()), format_number(a.whole_us()), format_percent(a.compute_us / a.whole_us()),
+        a.n, a.n == 1 ? "" : "s", account_ratio_text(a));
   }
   return {};
 }
@@ -80,7 +80,8 @@ std::string study_verdict(const StudySummary& summary) {
     return fmt::format("Several {} are faster in {} measured: {} are up to {}.", words.many,
                        total == 1 ? "the one case" : fmt::format("all {} cases", total), best.multi.devices,
                        best_text(best, several_models));
-  if (const auto from = crossover_batch(summary, group_of(best.multi), best.multi.devices))
+  const auto from = crossover_batch(summary, group_of(best.multi), best.multi.devices);
+  if (from && fixed_batch(best.multi) >= from->from)
     return fmt::format("{}{} {} are faster by {:.0f} % or more at {}: up to {}.{} Below that, use one.",
                        several_models ? fmt::format("For {}, ", best.multi.model) : "", best.multi.devices, words.many,
                        100 * (kMultiBeneficial - 1), crossover_text(*from, batch_name(best.multi)),

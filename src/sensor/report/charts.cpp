@@ -165,11 +165,12 @@ std::optional<Chart> size_chart(const ChartedOperation& operation, const std::ve
       const std::string group = operation.group(*record);
       if (crossover.group != fmt::format("{}\n{}", operation.name, group)) continue;
       const std::string devices = format_count(*record, crossover.devices);
-      ahead += fmt::format(" {}{}: ahead {}.", group.empty() ? "" : group + ", ", devices, crossover_place(crossover));
-      const bool last = crossover.items == crossover.largest;
+      ahead += fmt::format(" {}{}: {} {}.", group.empty() ? "" : group + ", ", devices, clearly_faster(),
+                           crossover_place(crossover));
+      const bool last = crossover.sizes.from == crossover.sizes.largest;
       if (crossover.num_sizes > 1)
         plot.crossings.push_back({group, fmt::format("{} {}", last ? "only here" : "from here on", devices),
-                                  static_cast<double>(crossover.items)});
+                                  static_cast<double>(crossover.sizes.from)});
       break;
     }
   plot.summary = highest_text(plot);
@@ -298,17 +299,18 @@ std::optional<Chart> shares_chart(const DividedWork& work) {
   return bar_chart(plot);
 }
 
-/// Per group of an operation: the sizes at which several devices are faster than one.
-std::map<std::string, AheadBySize> where_ahead(const std::vector<Record>& records, const ChartedOperation& operation,
-                                               int64_t devices) {
-  std::map<std::string, AheadBySize> ahead;
+/// Per group of an operation: the speedup of so many devices at each size.
+std::map<std::string, std::map<int64_t, SpeedupPoint>> speedups_of(const std::vector<Record>& records,
+                                                                   const ChartedOperation& operation, int64_t devices) {
+  std::map<std::string, std::map<int64_t, SpeedupPoint>> speedups;
   for (const Record* record : operation.records) {
     if (devices_of(*record) != devices || text_axis(*record, "scaling") == "weak") continue;
     const std::optional<SensorGain> gain = sensor_gain(records, *record);
     if (gain && gain->base != record)
-      ahead[operation.group(*record)][items_of(*record)] = gain->ci && gain->ci->low > 1;
+      speedups[operation.group(*record)][items_of(*record)] = {static_cast<double>(items_of(*record)), gain->speedup,
+                                                               gain->ci, sensor_time(*gain->base).value};
   }
-  return ahead;
+  return speedups;
 }
 
 }  // namespace
@@ -327,7 +329,7 @@ std::vector<Crossover> sensor_crossovers(const std::vector<Record>& records) {
   for (const ChartedOperation& operation : operations_of(records)) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
-    for (const auto& [group, sizes] : where_ahead(records, operation, most))
+    for (const auto& [group, sizes] : speedups_of(records, operation, most))
       if (std::optional<Crossover> from = crossover_of(sizes, charted_items(operation))) {
         from->group = fmt::format("{}\n{}", operation.name, group);
         from->devices = most;
@@ -343,16 +345,17 @@ std::vector<std::string> crossover_lines(const std::vector<Record>& records) {
     if (operation.counts.size() < 2) continue;
     const int64_t most = *operation.counts.rbegin();
     const std::string several = format_count(*operation.records.front(), most), items = charted_items(operation);
-    for (const auto& [group, sizes] : where_ahead(records, operation, most)) {
+    for (const auto& [group, sizes] : speedups_of(records, operation, most)) {
       if (sizes.size() < 2) continue;
       const std::string what = group.empty() ? operation.name : operation.name + ", " + group;
       if (const std::optional<Crossover> from = crossover_of(sizes, charted_items(operation)))
-        lines.push_back(fmt::format("crossover: {}: {} are ahead of one {}", what, several, crossover_place(*from)));
+        lines.push_back(
+            fmt::format("crossover: {}: {} are {} {}", what, several, clearly_faster(), crossover_place(*from)));
       else
-        lines.push_back(fmt::format(
-            "crossover: {}: none, {} are at no size faster than one there and at every larger one, between {} and {} "
-            "{}",
-            what, several, with_thousands(sizes.begin()->first), with_thousands(sizes.rbegin()->first), items));
+        lines.push_back(
+            fmt::format("crossover: {}: none, {} are at no size {} there and at every larger one, between {} and {} {}",
+                        what, several, clearly_faster(), with_thousands(sizes.begin()->first),
+                        with_thousands(sizes.rbegin()->first), items));
     }
   }
   return lines;

@@ -2,35 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "amdahl/error.h"
+#include "stats/compare.h"
 
 namespace amdahl {
 
-std::optional<Crossover> crossover_of(const AheadBySize& sizes, const std::string& unit) {
-  if (sizes.empty() || !sizes.rbegin()->second) return std::nullopt;
-  Crossover from;
-  from.unit = unit;
-  from.largest = sizes.rbegin()->first;
-  from.num_sizes = sizes.size();
-  for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) {
-    if (!size->second) {
-      from.below = size->first;
-      break;
-    }
-    from.items = size->first;
-  }
-  return from;
+std::optional<Crossover> crossover_of(const std::map<int64_t, SpeedupPoint>& sizes, const std::string& unit) {
+  std::map<int64_t, bool> recommended;
+  for (const auto& [size, point] : sizes) recommended[size] = recommend(point.ci) == Recommendation::multi_device;
+  const std::optional<SizeCrossover> from = recommended_from(recommended);
+  if (!from) return std::nullopt;
+  Crossover crossover{{}, unit, 0, *from, sizes.size()};
+  const auto first = sizes.find(from->from);
+  crossover.at_jump = first != sizes.begin() && std::next(first) != sizes.end() &&
+                      is_jump(std::prev(first)->second, first->second, std::next(first)->second);
+  return crossover;
 }
 
+std::string clearly_faster() { return fmt::format("faster by {:.0f} % or more", 100 * (kMultiBeneficial - 1)); }
+
 std::string crossover_place(const Crossover& crossover) {
-  const std::string size = fmt::format("{} {}", with_thousands(crossover.items), crossover.unit);
+  const SizeCrossover& sizes = crossover.sizes;
+  const std::string size = fmt::format("{} {}", with_thousands(sizes.from), crossover.unit);
   if (crossover.num_sizes == 1) return fmt::format("at {}, the only size measured", size);
-  if (crossover.below == 0)
-    return fmt::format("at every size measured, {} to {} {}", with_thousands(crossover.items),
-                       with_thousands(crossover.largest), crossover.unit);
-  const std::string below = with_thousands(crossover.below);
-  if (crossover.items == crossover.largest)
-    return fmt::format("at {}, the largest size measured, not at {}", size, below);
+  if (sizes.below == 0)
+    return fmt::format("at every size measured, {} to {} {}", with_thousands(sizes.from), with_thousands(sizes.largest),
+                       crossover.unit);
+  const std::string below =
+      with_thousands(sizes.below) + (crossover.at_jump ? ": the time of one device jumps between them" : "");
+  if (sizes.from == sizes.largest) return fmt::format("at {}, the largest size measured, not at {}", size, below);
   return fmt::format("from {} on, not at {}", size, below);
 }
 

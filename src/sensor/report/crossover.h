@@ -1,4 +1,4 @@
-// The size from which several devices are faster than one.
+// The size from which several devices pay, by the rule of `recommended_from`.
 #pragma once
 
 #include <cstdint>
@@ -6,24 +6,26 @@
 #include <optional>
 #include <string>
 
+#include "amdahl/summary.h"
+#include "report/common/break_even.h"
+
 namespace amdahl {
 
-/// At `items` and every larger measured size, `devices` devices are faster than one, with disjoint intervals.
+/// Where `devices` devices are recommended.
 struct Crossover {
   std::string group;  // operation and further fields that distinguish groups
   std::string unit;   // unit of sizes: "points", "rows"
-  int64_t devices = 0, items = 0;
-  int64_t below = 0;     // next smaller measured size, where they are not faster; 0: none
-  int64_t largest = 0;   // largest measured size
+  int64_t devices = 0;
+  SizeCrossover sizes;
   size_t num_sizes = 0;  // number of measured sizes; with one there is no crossover
+  bool at_jump = false;  // between `sizes.below` and `sizes.from` the time of one device jumps
 };
 
-/// Size -> whether one device is significantly slower.
-using AheadBySize = std::map<int64_t, bool>;
+/// nullopt when several devices are not recommended at the largest size; the caller sets group and devices.
+std::optional<Crossover> crossover_of(const std::map<int64_t, SpeedupPoint>& sizes, const std::string& unit);
 
-/// nullopt when one device is not slower at the largest size; the caller sets group and devices.
-std::optional<Crossover> crossover_of(const AheadBySize& sizes, const std::string& unit);
-
+/// "faster by 10 % or more", which `recommend` asks of the lower end of the interval.
+std::string clearly_faster();
 /// "from 64 rows on, not at 4", "at 1,024 rows, the largest size measured, not at 64", "at every size measured, 64 to
 /// 1,024 rows", "at 64 rows, the only size measured".
 std::string crossover_place(const Crossover& crossover);

@@ -92,17 +92,17 @@ std::string format_crossover(const std::vector<Record>& records) {
   if (!scaled) return {};
   const std::vector<Crossover> crossovers = sensor_crossovers(records);
   if (crossovers.empty())
-    return " At no measured size are several devices faster than one there and at every larger size.";
+    return fmt::format(" At no measured size are several devices {} there and at every larger size.", clearly_faster());
   std::set<std::string> places;
-  int64_t least = crossovers.front().items, most = least, alone = 0;
+  int64_t least = crossovers.front().sizes.from, most = least, alone = 0;
   for (const Crossover& crossover : crossovers) {
     places.insert(crossover_place(crossover));
-    least = std::min(least, crossover.items), most = std::max(most, crossover.items);
+    least = std::min(least, crossover.sizes.from), most = std::max(most, crossover.sizes.from);
     alone += crossover.num_sizes == 1;
   }
-  if (places.size() == 1) return fmt::format(" Several devices are faster {}.", *places.begin());
-  const std::string range = fmt::format(" Several devices are faster from {} to {} items per call on, by operation",
-                                        with_thousands(least), with_thousands(most));
+  if (places.size() == 1) return fmt::format(" Several devices are {} {}.", clearly_faster(), *places.begin());
+  const std::string range = fmt::format(" Several devices are {} from {} to {} items per call on, by operation",
+                                        clearly_faster(), with_thousands(least), with_thousands(most));
   return alone == 0 ? range + "."
                     : fmt::format("{}; {} of {} were measured at one size alone.", range, alone, crossovers.size());
 }

@@ -3,6 +3,7 @@
 #include "measure/links/machine.h"
 #include "report/common/process_spread.h"
 #include "report/fabric/pages.h"
+#include "report/plan/measured_page.h"
 #include "report/study/page.h"
 #include "sensor/report/page.h"
 #include "verbs/fabric/fabric_reports.h"
@@ -49,6 +50,10 @@ std::vector<Page> arena_pages(const std::vector<const PageRun*>& runs) {
 
 std::vector<Page> training_pages(const std::vector<const PageRun*>& runs) {
   return each(runs, [](const PageRun& run) { return training_page(run.contents.records); });
+}
+
+std::vector<Page> verification_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return verification_page(run.contents.records); });
 }
 
 std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs) {

@@ -15,6 +15,8 @@
 #include "planner/priors.h"
 #include "planner/probes.h"
 #include "planner/terms.h"
+#include "report/page/html_page.h"
+#include "report/plan/measured_page.h"
 #include "setup/backends.h"
 #include "spec/calibration_json.h"
 #include "spec/json.h"
@@ -185,6 +187,8 @@ CalibrationOutcome run_calibration(const CalibrationConfig& given, Observer& obs
     save_text(config.machine, with_calibrations(read_file(config.machine, Cause::usage), {calibration}) + "\n");
     outcome.machine_file = config.machine;
   }
+  if (!config.html.empty())
+    save_text(config.html, html_page(calibration_page(outcome, to_json(outcome)), html_assets()));
   return outcome;
 }
 

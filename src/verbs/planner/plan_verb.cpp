@@ -14,6 +14,7 @@
 #include "report/common/aligned_table.h"
 #include "report/page/html_page.h"
 #include "report/page/text_page.h"
+#include "report/plan/measured_page.h"
 #include "report/plan/page.h"
 #include "report/plan/text.h"
 #include "setup/training_setup.h"
@@ -169,13 +170,9 @@ std::string to_text(const ThresholdsOutcome& outcome, int width) {
 std::string to_json(const ThresholdsOutcome& outcome) { return thresholds_to_json(outcome); }
 std::string to_text(const PlanOutcome& outcome, int width) { return text_page(plan_page(outcome, ""), {width}); }
 std::string to_text(const CalibrationOutcome& outcome, int width) {
-  const auto columns = static_cast<size_t>(width);
-  return fitted_lines(calibration_outcome_text(outcome, columns), columns);
+  return text_page(calibration_page(outcome, ""), {width});
 }
-std::string to_text(const VerifyOutcome& outcome, int width) {
-  const auto columns = static_cast<size_t>(width);
-  return fitted_lines(verification_text(outcome, columns), columns);
-}
+std::string to_text(const VerifyOutcome& outcome, int width) { return text_page(verification_page(outcome), {width}); }
 std::string to_json(const CalibrationOutcome& outcome) { return calibration_outcome_to_json(outcome); }
 std::string to_json(const VerifyOutcome& outcome) { return verification_to_json(outcome); }
 std::string to_json(const PlanOutcome& outcome) { return plan_outcome_to_json(outcome); }

@@ -14,6 +14,7 @@
 #include "plan/plan_rules.h"
 #include "planner/predict.h"
 #include "planner/rank.h"
+#include "report/plan/measured_page.h"
 #include "setup/backends.h"
 #include "setup/provenance.h"
 #include "spec/calibration_json.h"
@@ -118,19 +119,6 @@ Effort effort_for(const VerifyConfig& config) {
               fmt::format("`seconds={}`, fewer plans, or a smaller model or batch", needed));
 }
 
-std::vector<TermError> term_errors(const std::vector<VerifiedPlan>& plans) {
-  std::vector<TermError> terms;
-  const double count = static_cast<double>(plans.size());
-  for (const VerifiedPlan& plan : plans)
-    for (const PlanPart& part : plan.parts) {
-      auto term = std::find_if(terms.begin(), terms.end(), [&](const TermError& t) { return t.name == part.name; });
-      if (term == terms.end()) term = terms.insert(terms.end(), {part.name, 0, 0});
-      const double error = (part.predicted_us - part.measured_us) / plan.measured_us;
-      term->mean += std::abs(error) / count, term->bias += error / count;
-    }
-  return terms;
-}
-
 Record record_of(const VerifiedPlan& plan, const MeasuredStepTime& step, const PlanOutcome& prediction,
                  const Provenance& provenance) {
   Record record;
@@ -156,12 +144,6 @@ Record record_of(const VerifiedPlan& plan, const MeasuredStepTime& step, const P
     record.series.push_back({"predicted " + part.name, "us", {part.predicted_us}});
   }
   return record;
-}
-
-double median_error_of(const std::vector<VerifiedPlan>& plans) {
-  std::vector<double> errors;
-  for (const VerifiedPlan& plan : plans) errors.push_back(std::abs(plan.plan.step.step_us / plan.measured_us - 1));
-  return median_of(errors);
 }
 
 // A correction of the constants by the steps just measured; the calibration before is the prior.
@@ -251,8 +233,6 @@ VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observ
     plan.measured_us = step->step_us, plan.sd_us = step->sd_us, plan.memory_bytes = step->memory_bytes,
     plan.modelled_bytes = step->modelled_bytes;
     plan.runs = static_cast<int64_t>(step->runs_us.size());
-    const Interval& interval = plan.plan.step.interval;
-    plan.inside = plan.measured_us >= interval.low && plan.measured_us <= interval.high;
     plan.parts = parts_of_step(plan.plan.step.account, step->parts, step->plan.mesh);
     if (folder) folder->append(record_of(plan, *step, outcome.prediction, provenance));
     used.push_back(*step);
@@ -263,14 +243,7 @@ VerifyOutcome run_plan_verification(const VerifyConfig& config, Observer& observ
         Cause::check_failed, fmt::format("no plan was measured within {:.0f} s", config.seconds),
         fmt::format("`seconds={}`", 2 * std::max(seconds_needed(effort.plans), static_cast<int64_t>(config.seconds))));
   if (folder) folder->end();
-  outcome.terms = term_errors(outcome.plans);
-  outcome.median_error = median_error_of(outcome.plans);
-  double best = outcome.plans.front().measured_us;
-  for (const VerifiedPlan& plan : outcome.plans) best = std::min(best, plan.measured_us);
-  const auto first = std::min_element(
-      outcome.plans.begin(), outcome.plans.end(),
-      [](const VerifiedPlan& a, const VerifiedPlan& b) { return a.plan.step.step_us < b.plan.step.step_us; });
-  outcome.loss_of_choice = first->measured_us / best - 1;
+  judge_plans(outcome);
   if (config.refit) refit(used, config, outcome);
   outcome.seconds = spent();
   return outcome;

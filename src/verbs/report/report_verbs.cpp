@@ -16,7 +16,7 @@
 #include "report/fabric/pages.h"
 #include "report/page/markdown_page.h"
 #include "report/page/text_page.h"
-#include "report/plan/text.h"
+#include "report/plan/measured_page.h"
 #include "report/study/page.h"
 #include "report/study/summary.h"
 #include "sensor/report/page.h"
@@ -164,7 +164,8 @@ ReportOutcome report_of(const std::string& run_dir, bool write, int width) {
   if (kind == "arena") return text_only([&](int most) { return text_page(arena_page(contents.records), {most}); });
   if (kind == "sensor")
     return text_only([&](int most) { return text_page(sensor_page(pooled_processes(contents.records)), {most}); });
-  if (kind == "plan-verification") return text_only([&](int) { return verification_records_text(contents.records); });
+  if (kind == "plan-verification")
+    return text_only([&](int most) { return text_page(verification_page(contents.records), {most}); });
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write, width);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
               "the run folder of a study, train, links, collectives, arena, onesided, sensor bench or doctor");

@@ -2,6 +2,7 @@
 #include "amdahl/error.h"
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,6 +83,29 @@ TEST(ParseQuantity, EveryUnitHasItsSuffixes) {
                                                                             {"1e999", Unit::number},
                                                                             {"010", Unit::count}})
     expect_usage_of([&] { static_cast<void>(parse_quantity(text, unit, "--x")); }, "--x", text);
+}
+
+TEST(ParseQuantity, ReadsNumbersBetweenSeparators) {
+  EXPECT_EQ(parse_quantities("50%,1", Unit::fraction, "--x"), (std::vector<double>{0.5, 1}));
+  EXPECT_EQ(parse_like("30x512", "0.1kx64", "--x"), (std::vector<int64_t>{100, 64}));
+  EXPECT_EQ(parse_like("128", "1,024", "--x"), (std::vector<int64_t>{1024}));
+  EXPECT_EQ(parse_like("10:13", "0:3", "--x", 0), (std::vector<int64_t>{0, 3}));
+  const auto remedy_of = [](const std::function<void()>& parse) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      return error.remedy();
+    }
+    return std::string("accepted");
+  };
+  const auto like = [&](const char* example, const char* text) {
+    return remedy_of([&] { parse_like(example, text, "--x part="); });
+  };
+  EXPECT_THAT(like("30x512", "30x64q"), testing::HasSubstr("--x part=30x64, or"));
+  EXPECT_THAT(like("30x512", "0x64"), testing::HasSubstr("--x part=8x64, or"));
+  EXPECT_THAT(like("30x512", "30"), testing::HasSubstr("--x part=30x512"));
+  EXPECT_THAT(like("10:13", "1:2:3"), testing::HasSubstr("--x part=10:13"));
+  EXPECT_THAT(remedy_of([] { parse_quantities("1,5x,a", Unit::number, "--x"); }), testing::HasSubstr("--x 1,5,1, or"));
 }
 
 TEST(ParseQuantity, ProposesAValueThatItTakes) {

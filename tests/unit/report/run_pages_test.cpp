@@ -1,4 +1,5 @@
 // Pages of sensor, training and doctor runs, and the charts by themselves.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +37,12 @@ using test::uniform;
 
 // ---- sensor ----
 
-std::vector<Record> scaling_records() {
+struct SizeTimes {
+  int64_t items = 0;
+  double one_us = 0, two_us = 0;
+};
+
+std::vector<Record> scaling_records(const std::vector<SizeTimes>& times = {{4, 3, 4}, {64, 10, 8}, {1024, 100, 55}}) {
   std::vector<Record> records;
   uint64_t stream = 1;
   const auto add = [&](int64_t items, size_t devices, double time_us) {
@@ -47,9 +53,7 @@ std::vector<Record> scaling_records() {
     fake.stream = ++stream;
     records.push_back(test::fake_sensor(fake));
   };
-  add(4, 1, 3), add(4, 2, 4);  // two are slower
-  add(64, 1, 10), add(64, 2, 8);
-  add(1024, 1, 100), add(1024, 2, 55);
+  for (const SizeTimes& size : times) add(size.items, 1, size.one_us), add(size.items, 2, size.two_us);
   return records;
 }
 
@@ -57,10 +61,10 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
   const std::vector<Record> records = scaling_records();
   const std::vector<Crossover> crossovers = sensor_crossovers(records);
   ASSERT_EQ(crossovers.size(), 1u);
-  EXPECT_EQ(crossovers[0].items, 64);
+  EXPECT_EQ(crossovers[0].sizes.from, 64);
   EXPECT_EQ(crossovers[0].devices, 2);
   EXPECT_EQ(crossover_lines(records),
-            std::vector<std::string>{"crossover: fuse: 2 GPUs are ahead of one from 64 rows on, not at 4"});
+            std::vector<std::string>{"crossover: fuse: 2 GPUs are faster by 10 % or more from 64 rows on, not at 4"});
   const Page page = sensor_page(records);
   expect_sound(page);
   const Chart* sizes = find_chart(page, "fuse-rate-against-batch");
@@ -72,11 +76,19 @@ TEST(SensorPage, TheCrossoverIsTheFirstSizeFromWhichOnSeveralAreAhead) {
     if (series.name == "time")
       for (double& sample : series.samples) sample *= 10;
   EXPECT_TRUE(sensor_crossovers(ahead_once).empty());
-  EXPECT_EQ(
-      crossover_lines(ahead_once),
-      std::vector<std::string>{"crossover: fuse: none, 2 GPUs are at no size faster than one there and at every larger "
-                               "one, between 4 and 1,024 rows"});
+  EXPECT_EQ(crossover_lines(ahead_once),
+            std::vector<std::string>{"crossover: fuse: none, 2 GPUs are at no size faster by 10 % or more there and at "
+                                     "every larger one, between 4 and 1,024 rows"});
   EXPECT_TRUE(crossover_lines({records[0], records[1]}).empty()) << "one size has none";
+}
+
+TEST(SensorPage, TheCrossoverFollowsTheRulesOfAStudy) {
+  EXPECT_THAT(crossover_lines(scaling_records({{4, 10, 12}, {64, 100, 95}, {1024, 1000, 500}})),
+              testing::ElementsAre(testing::HasSubstr("at 1,024 rows, the largest size measured, not at 64")))
+      << "5 % are not enough";
+  EXPECT_THAT(
+      crossover_lines(scaling_records({{4, 3, 4}, {64, 48, 26}, {1024, 52, 30}})),
+      testing::ElementsAre(testing::EndsWith("from 64 rows on, not at 4: the time of one device jumps between them")));
 }
 
 TEST(SensorPage, WhatFewSizesDoNotTellIsNotSaid) {
@@ -84,16 +96,19 @@ TEST(SensorPage, WhatFewSizesDoNotTellIsNotSaid) {
   const std::vector<Record> one_size{all[4], all[5]}, last_size{all[0], all[1], all[4], all[5]},
       both_ahead{all[2], all[3], all[4], all[5]};
   const auto verdict = [](const std::vector<Record>& records) { return sensor_page(records).verdict; };
-  EXPECT_NE(verdict(one_size).find("Several devices are faster at 1,024 rows, the only size measured."),
+  EXPECT_NE(verdict(one_size).find("Several devices are faster by 10 % or more at 1,024 rows, the only size measured."),
             std::string::npos)
       << verdict(one_size);
   EXPECT_TRUE(crossover_lines(one_size).empty());
-  EXPECT_NE(verdict(last_size).find("faster at 1,024 rows, the largest size measured, not at 4."), std::string::npos)
+  EXPECT_NE(verdict(last_size).find("faster by 10 % or more at 1,024 rows, the largest size measured, not at 4."),
+            std::string::npos)
       << verdict(last_size);
-  EXPECT_EQ(crossover_lines(last_size),
-            std::vector<std::string>{
-                "crossover: fuse: 2 GPUs are ahead of one at 1,024 rows, the largest size measured, not at 4"});
-  EXPECT_NE(verdict(both_ahead).find("faster at every size measured, 64 to 1,024 rows."), std::string::npos)
+  EXPECT_EQ(
+      crossover_lines(last_size),
+      std::vector<std::string>{
+          "crossover: fuse: 2 GPUs are faster by 10 % or more at 1,024 rows, the largest size measured, not at 4"});
+  EXPECT_NE(verdict(both_ahead).find("faster by 10 % or more at every size measured, 64 to 1,024 rows."),
+            std::string::npos)
       << verdict(both_ahead);
 }
 

@@ -13,7 +13,7 @@
 namespace amdahl {
 namespace {
 
-Error error_of(const std::string& model_text) {
+Error model_error(const std::string& model_text) {
   try {
     model_from_json(model_text, "m.json");
   } catch (const Error& e) {
@@ -42,20 +42,21 @@ TEST(SpecModel, HiddenLayersDefaultToReluAndTheOutputToNone) {
 }
 
 TEST(SpecModel, NamesFileFieldAndRemedy) {
-  const Error unknown = error_of(R"({"version":1,"name":"x","input_width":4,"layers":[{"unit":8}]})");
+  const Error unknown = model_error(R"({"version":1,"name":"x","input_width":4,"layers":[{"unit":8}]})");
   EXPECT_EQ(unknown.cause(), Cause::usage);
   EXPECT_NE(std::string(unknown.what()).find("m.json: field 'layers[0].unit'"), std::string::npos) << unknown.what();
   EXPECT_NE(unknown.remedy().find("units"), std::string::npos);
-  EXPECT_EQ(error_of(R"({"version":2,"name":"x"})").cause(), Cause::version_refused);
-  EXPECT_EQ(error_of(R"({"name":"x"})").cause(), Cause::usage);
-  EXPECT_EQ(error_of("{").cause(), Cause::usage);
-  EXPECT_EQ(error_of("[]").cause(), Cause::usage);
-  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":"4","layers":[]})").cause(), Cause::usage);
-  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"layers":[]})").cause(), Cause::usage);
-  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":4,"loss":"mae","layers":[{"units":1}]})").cause(),
+  EXPECT_EQ(model_error(R"({"version":2,"name":"x"})").cause(), Cause::version_refused);
+  EXPECT_EQ(model_error(R"({"name":"x"})").cause(), Cause::usage);
+  EXPECT_EQ(model_error("{").cause(), Cause::usage);
+  EXPECT_EQ(model_error("[]").cause(), Cause::usage);
+  EXPECT_EQ(model_error(R"({"version":1,"name":"x","input_width":"4","layers":[]})").cause(), Cause::usage);
+  EXPECT_EQ(model_error(R"({"version":1,"name":"x","input_width":4,"layers":[]})").cause(), Cause::usage);
+  EXPECT_EQ(model_error(R"({"version":1,"name":"x","input_width":4,"loss":"mae","layers":[{"units":1}]})").cause(),
             Cause::usage);
-  EXPECT_EQ(error_of(R"({"version":1,"name":"x","input_width":99999999999999999999,"layers":[{"units":1}]})").cause(),
-            Cause::usage);
+  EXPECT_EQ(
+      model_error(R"({"version":1,"name":"x","input_width":99999999999999999999,"layers":[{"units":1}]})").cause(),
+      Cause::usage);
   EXPECT_THROW(load_model("/nonexistent/model.json"), Error);
 }
 

@@ -99,6 +99,17 @@ TEST(TextPage, HeadsAreBrokenBeforeATableIsStacked) {
       << stacked;
 }
 
+TEST(TextPage, LongNamesOfRowsAreBrokenAtCommas) {
+  Page page = page_of(1);
+  DataTable& table = page.sections[0].tables[0].table;
+  for (size_t i = 0; i < table.rows.size(); ++i)
+    table.rows[i][0] = "pp" + std::to_string(i) + ",m64,recompute=selective,gpipe,split=flops";
+  const std::string text = text_page(page, {80});
+  EXPECT_TRUE(has(text, "\npp1,m64,recompute=selective,") && has(text, "\n  gpipe,split=flops")) << text;
+  EXPECT_LE(widest_line(text), 80u);
+  EXPECT_TRUE(has(text_page(page, {120}), "\npp1,m64,recompute=selective,gpipe,split=flops  ")) << "there is room";
+}
+
 TEST(TextPage, ATableBecomesTwoBeforeItIsStacked) {
   const std::string text = text_page(page_of(5), {80});
   size_t heads = 0;
