@@ -86,6 +86,12 @@ std::unique_ptr<Layer> make_typed_layer(const LayerContext& context) {
   const auto found = makers.find(context.spec.kind);
   if (found == makers.end())
     throw Error(Cause::internal, fmt::format("no class for layers of kind {}", row_of(context.spec.kind).name));
+  for (const LayerField& field : row_of(context.spec.kind).fields)
+    if (field.is_omitted && field.is_written(context.spec))
+      throw Error(Cause::usage,
+                  fmt::format("layer {} ({}): '{}' is planned but not computed", context.index,
+                              row_of(context.spec.kind).name, field.name),
+                  "`amdahl plan` and `study --dry-run` for this model");
   return found->second(context);
 }
 
