@@ -2,6 +2,7 @@
 // window, root-mean-square normalisation, changes of heads, activations.
 #include "cpu_ops_fixture.h"
 #include "errors.h"
+#include "ops/cpu_scratch.h"
 #include "reference_decoder.h"
 
 namespace amdahl::test {
