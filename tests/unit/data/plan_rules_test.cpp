@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "errors.h"
 #include "parallel/plan_memory.h"
 #include "plan/plan_rules.h"
+#include "plan/shards.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {
@@ -109,6 +111,40 @@ TEST(PlanRules, RefuseWithTheNearestPlan) {
   EXPECT_TRUE(has(refusal("tp2,sp", medium), "'medium' has none"));
   EXPECT_EQ(refusal("dp2.tp2,sp,zero3", gpt2), "feasible");
   EXPECT_TRUE(has(refusal("tp3", find_model_preset("lstm")), "units of layer 0 cannot be divided"));
+}
+
+// Ranks divide the heads of keys and values and the hidden units too.
+TEST(PlanRules, GroupedHeadsAndFreeWidthsAreDividedEvenly) {
+  ModelSpec llama = small_llama();  // 4 heads, 2 of keys and values, 24 hidden units
+  EXPECT_EQ(refusal("tp2", llama), "feasible");
+  const std::string keys = refusal("tp4", llama);
+  EXPECT_TRUE(has(keys, "the 2 heads of keys and values of layer 1 cannot be divided among 4") && has(keys, "tp2"))
+      << keys;
+  for (LayerSpec& layer : llama.layers)
+    if (layer.kind == LayerKind::transformer_block) layer.hidden = 25;
+  const std::string hidden = refusal("tp2", llama);
+  EXPECT_TRUE(has(hidden, "the 25 hidden units of layer 1 cannot be divided among 2")) << hidden;
+}
+
+// The rows of gate and values are divided each, as those of q, k and v are.
+TEST(PlanRules, ShardsOfAGatedBlock) {
+  const ModelSpec llama = small_llama();
+  const auto shards = parameter_shards(llama, 1, TensorRole::divided, {2, 1});
+  const auto parameters = parameters_of(llama.layers[1], llama.layer_input_shape(1));
+  std::map<std::string, std::string> held;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    std::string& text = held[parameters[i].name];
+    text = std::to_string(shards[i].axis);
+    for (const RowRange& part : shards[i].parts)
+      text += " " + std::to_string(part.begin) + "-" + std::to_string(part.end);
+  }
+  const std::map<std::string, std::string> wanted{{"norm1.weight", "-1"},
+                                                  {"attention.qkv.weight", "0 8-16 20-24 28-32"},
+                                                  {"attention.out.weight", "1 8-16"},
+                                                  {"norm2.weight", "-1"},
+                                                  {"mlp.up.weight", "0 12-24 36-48"},
+                                                  {"mlp.down.weight", "1 12-24"}};
+  EXPECT_EQ(held, wanted);
 }
 
 TEST(PlanRules, EnumerateWhatIsFeasible) {
