@@ -68,7 +68,7 @@ inline ModelSpec small_decoder(std::string name, const LayerSpec& block, bool ti
 inline ModelSpec small_llama() {
   LayerSpec block = small_block(16, 4, true, false);
   block.norm = NormKind::rms, block.epsilon = 1e-3;
-  block.kv_heads = 2, block.hidden = 24, block.mlp = MlpKind::swiglu;
+  block.kv_heads = 2, block.head_dim = 8, block.hidden = 24, block.mlp = MlpKind::swiglu;
   block.qkv_bias = block.out_bias = block.mlp_bias = false;
   block.rope_theta = 100, block.rope_scaling = RopeScaling::llama3, block.rope_factor = 4;
   block.rope_original_steps = 24, block.rope_low = 1, block.rope_high = 3;
@@ -88,7 +88,7 @@ inline ModelSpec small_qwen() {
 
 /// The other choices: normalisation of the root mean square behind the additions, GELU without a bias before it.
 inline ModelSpec small_post_rms() {
-  LayerSpec block = small_block(12, 3, false, true);
+  LayerSpec block = small_block(24, 3, false, true);
   block.norm = NormKind::rms, block.kv_heads = 1, block.hidden = 17, block.mlp_bias = false;
   block.rope_theta = 30, block.rope_scaling = RopeScaling::linear, block.rope_factor = 3;
   return small_decoder("small-post-rms", block, true);

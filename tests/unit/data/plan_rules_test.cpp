@@ -86,9 +86,10 @@ std::string refusal(const std::string& text, const ModelSpec& model, int64_t bat
   return error.cause() == Cause::usage ? fmt::format("{} | {}", error.what(), error.remedy()) : "feasible";
 }
 
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
 TEST(PlanRules, RefuseWithTheNearestPlan) {
   const ModelSpec gpt2 = find_model_preset("gpt2"), medium = find_model_preset("medium");
-  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   EXPECT_EQ(refusal("dp2.pp2,m8", gpt2), "feasible");
   const std::string blocks = refusal("pp5,m10", gpt2);  // 12 blocks
   EXPECT_TRUE(has(blocks, "12 blocks") && has(blocks, "pp5,m10,1f1b,split=flops")) << blocks;
@@ -139,8 +140,8 @@ TEST(PlanRules, ShardsOfAGatedBlock) {
       text += " " + std::to_string(part.begin) + "-" + std::to_string(part.end);
   }
   const std::map<std::string, std::string> wanted{{"norm1.weight", "-1"},
-                                                  {"attention.qkv.weight", "0 8-16 20-24 28-32"},
-                                                  {"attention.out.weight", "1 8-16"},
+                                                  {"attention.qkv.weight", "0 16-32 40-48 56-64"},
+                                                  {"attention.out.weight", "1 16-32"},
                                                   {"norm2.weight", "-1"},
                                                   {"mlp.up.weight", "0 12-24 36-48"},
                                                   {"mlp.down.weight", "1 12-24"}};
