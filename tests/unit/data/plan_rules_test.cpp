@@ -117,6 +117,8 @@ TEST(PlanRules, RefuseWithTheNearestPlan) {
 // Ranks divide the heads of keys and values and the hidden units too.
 TEST(PlanRules, GroupedHeadsAndFreeWidthsAreDividedEvenly) {
   ModelSpec llama = small_llama();  // 4 heads, 2 of keys and values, 24 hidden units
+  for (LayerSpec& layer : llama.layers)
+    if (layer.vocabulary > 0) layer.vocabulary = 37;  // enough for 4 ranks
   EXPECT_EQ(refusal("tp2", llama), "feasible");
   const std::string keys = refusal("tp4", llama);
   EXPECT_TRUE(has(keys, "the 2 heads of keys and values of layer 1 cannot be divided among 4") && has(keys, "tp2"))
