@@ -48,6 +48,10 @@ enum class LayerKind {
 /// Which step a pooling layer keeps, or their mean.
 enum class Pooling { mean, first, last };
 
+enum class NormKind { layer, rms };                     // rms: x / sqrt(mean(x^2) + epsilon) * weight, without a bias
+enum class MlpKind { gelu, swiglu, geglu };             // gated: down(act(gate(x)) * up(x)), act: SiLU or GELU by tanh
+enum class RopeScaling { none, linear, llama3, yarn };  // of the frequencies of rotary positions
+
 /// One layer. Members that a kind does not use keep their defaults.
 struct LayerSpec {
   int64_t units = 0;  // features per row, step or pixel of the output
@@ -59,13 +63,30 @@ struct LayerSpec {
   bool positions = true;    // embedding, projection: adds a learned vector per step
   int64_t max_steps = 0;    // embedding, projection: learned positions; 0: as many as the input has steps
   int64_t token_types = 0;  // embedding: learned vectors of token types, of which type 0 is added to every token
-  int64_t heads = 0;        // transformer_block: attention heads; they divide units
+  int64_t heads = 0;        // transformer_block: attention heads; without a head_dim they divide units
   bool causal = false;      // transformer_block: a step attends to itself and earlier steps only
   bool post_norm = false;   // transformer_block: normalises after each residual addition (BERT), else before (GPT-2)
   Pooling pooling = Pooling::mean;
-  bool last_step_only = false;     // lstm, gru: the output is that of the last step
-  int64_t kernel = 3, stride = 1;  // conv, residual_block
-  bool tied = false;               // token_head: its weight is the table of the embedding, the first layer
+  bool last_step_only = false;      // lstm, gru: the output is that of the last step
+  int64_t kernel = 3, stride = 1;   // conv, residual_block
+  bool tied = false;                // token_head: its weight is the table of the embedding, the first layer
+  NormKind norm = NormKind::layer;  // transformer_block, layer_norm
+  double epsilon = 1e-5;            // of these normalisations
+  // transformer_block:
+  int64_t kv_heads = 0;  // heads of keys and values, a divisor of heads; 0: heads
+  int64_t head_dim = 0;  // features of a head; 0: units / heads
+  int64_t hidden = 0;    // width between the two dense layers; 0: 4 x units
+  MlpKind mlp = MlpKind::gelu;
+  bool qkv_bias = true, out_bias = true, mlp_bias = true;
+  bool qk_norm = false;   // RMSNorm of each head's queries and keys, before the rotation
+  int64_t window = 0;     // a step attends to itself and the window - 1 steps before it; 0: to all
+  double rope_theta = 0;  // rotary positions: features i and i + head_dim / 2 are rotated together; 0: none
+  RopeScaling rope_scaling = RopeScaling::none;
+  double rope_factor = 1;
+  int64_t rope_original_steps = 0;     // llama3, yarn: steps that the frequencies were made for
+  double rope_low = 0, rope_high = 0;  // llama3: rotations in these steps below and above which frequencies are
+                                       // divided by the factor or kept; yarn: the same (beta_slow, beta_fast)
+  double rope_attention = 0;           // yarn: factor on cosine and sine; 0: 0.1 ln(rope_factor) + 1
 
   bool operator==(const LayerSpec&) const = default;
 };

@@ -168,9 +168,10 @@ class NormLayer final : public TypedLayer {
 
   LayerState make_state(int64_t max_rows) const override {
     LayerState state = TypedLayer::make_state(max_rows);
-    for (int i = 0; i < 2; ++i) state.saved.push_back(buffer(input_tokens(max_rows).each(), DType::f32));
+    for (size_t i = 0; i < parameters().size(); ++i)  // 1 / deviation, and the mean of a centred normalisation
+      state.saved.push_back(buffer(input_tokens(max_rows).each(), DType::f32));
     ScratchParts sums(nullptr);
-    sums.floats(2 * context().input[1]);
+    sums.floats(static_cast<int64_t>(parameters().size()) * context().input[1]);
     if (context().takes_part) context().scratch.reserve(sums.bytes());
     return state;
   }
@@ -180,34 +181,44 @@ class NormLayer final : public TypedLayer {
     if (input_tokens(rows.rows).own() == 0) return;
     ops().norm().layer_norm_forward(stream, {.x = input,
                                              .gamma = tensor(0).value,
-                                             .beta = tensor(1).value,
+                                             .beta = is_centred() ? tensor(1).value : nullptr,
                                              .y = state.out(),
-                                             .mean = state.saved[0]->as<float>(),
-                                             .rstd = state.saved[1]->as<float>(),
+                                             .mean = mean_of(state),
+                                             .rstd = state.saved[0]->as<float>(),
                                              .rows = input_tokens(rows.rows).own(),
-                                             .width = context().input[1]});
+                                             .width = context().input[1],
+                                             .epsilon = static_cast<float>(spec().epsilon)});
   }
   void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
                  bool accumulate) override {
     const int64_t width = context().input[1];
+    const auto finish = [&](float* sums) {
+      finish_gradients(stream, *context().tokens, sums, parameters(), width, accumulate);
+    };
     float* const sums = context().takes_part ? token_scratch() : nullptr;  // of this rank's tokens alone
     if (sums && input_tokens(rows.rows).own() == 0) {
-      context().device.fill_zero(stream, sums, static_cast<size_t>(2 * width) * sizeof(float));
-      return finish_gradients(stream, sums, {0, 1}, width, accumulate);
+      context().device.fill_zero(stream, sums, parameters().size() * static_cast<size_t>(width) * sizeof(float));
+      return finish(sums);
     }
+    float* const d_bias = sums ? sums + width : tensor(parameters().back()).gradient;
     ops().norm().layer_norm_backward(stream, {.dy = state.d_out(),
                                               .x = input,
                                               .gamma = tensor(0).value,
-                                              .mean = state.saved[0]->as<float>(),
-                                              .rstd = state.saved[1]->as<float>(),
+                                              .mean = mean_of(state),
+                                              .rstd = state.saved[0]->as<float>(),
                                               .dx = d_input,
                                               .dgamma = sums ? sums : tensor(0).gradient,
-                                              .dbeta = sums ? sums + width : tensor(1).gradient,
+                                              .dbeta = is_centred() ? d_bias : nullptr,
                                               .rows = input_tokens(rows.rows).own(),
                                               .width = width,
                                               .accumulate = accumulate && !sums});
-    if (sums) finish_gradients(stream, sums, {0, 1}, width, accumulate);
+    if (sums) finish(sums);
   }
+
+ private:
+  bool is_centred() const { return spec().norm == NormKind::layer; }
+  std::vector<size_t> parameters() const { return is_centred() ? std::vector<size_t>{0, 1} : std::vector<size_t>{0}; }
+  float* mean_of(const LayerState& state) const { return is_centred() ? state.saved[1]->as<float>() : nullptr; }
 };
 
 /// [rows, steps, units] -> [rows, units].

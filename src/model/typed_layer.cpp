@@ -13,9 +13,9 @@ LayerState TypedLayer::make_state(int64_t max_rows) const {
   return {buffer(floats, passed), buffer(floats, passed)};
 }
 
-void TypedLayer::finish_gradients(Stream& stream, float* sums, const std::vector<size_t>& tensors, int64_t width,
-                                  bool accumulate) const {
-  context_.tokens->sum(stream, sums, static_cast<int64_t>(tensors.size()) * width, DType::f32);
+void TypedLayer::finish_gradients(Stream& stream, TensorGroup& group, float* sums, const std::vector<size_t>& tensors,
+                                  int64_t width, bool accumulate) const {
+  group.sum(stream, sums, static_cast<int64_t>(tensors.size()) * width, DType::f32);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const float* const from = sums + static_cast<int64_t>(i) * width;
     float* const to = tensor(tensors[i]).gradient;

@@ -131,10 +131,10 @@ class TypedLayer : public Layer {
     context_.device.copy_within(stream, to, part.mine(whole, width, DType::f32),
                                 static_cast<size_t>(part.own() * width) * sizeof(float));
   }
-  /// Gradients of parameters that each rank computed from its own tokens, `sums` [tensors, width]: sums them over the
-  /// ranks, and sets or adds to those of the parameters.
-  void finish_gradients(Stream& stream, float* sums, const std::vector<size_t>& tensors, int64_t width,
-                        bool accumulate) const;
+  /// Gradients of whole parameters that each rank of `group` computed from its own tokens or heads, `sums`
+  /// [tensors, width]: sums them over the ranks, and sets or adds to those of the parameters.
+  void finish_gradients(Stream& stream, TensorGroup& group, float* sums, const std::vector<size_t>& tensors,
+                        int64_t width, bool accumulate) const;
 
   /// Converts all parameters of the layer to the compute type, once per forward; nothing to do in f32. Where parameters
   /// are gathered for each pass, backward repeats it.

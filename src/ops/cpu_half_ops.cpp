@@ -76,6 +76,27 @@ class HalfMatMulOps final : public MatMulOps {
     const void* values = type == DType::f16 ? memory_.widened(stream, 0, x, rows * width) : x;
     exact_->column_sums(stream, values, DType::f32, out, rows, width, accumulate);
   }
+  void activate(Stream& stream, const Activate& a) override {
+    if (a.type != DType::f16) return exact_->activate(stream, a);
+    Activate pass = a;
+    pass.type = DType::f32;
+    pass.x = memory_.widened(stream, 0, a.x, (a.gated ? 2 : 1) * a.rows * a.width);
+    float* const y = memory_.room(stream, 1, a.rows * a.width);
+    pass.y = y;
+    exact_->activate(stream, pass);
+    HalfMemory::narrow(stream, y, a.y, a.rows * a.width);
+  }
+  void activate_gradient(Stream& stream, const ActivateGradient& a) override {
+    if (a.type != DType::f16) return exact_->activate_gradient(stream, a);
+    const int64_t values = (a.gated ? 2 : 1) * a.rows * a.width;
+    ActivateGradient pass = a;
+    pass.type = DType::f32;
+    float* const x = memory_.widened(stream, 0, a.x, values);
+    pass.x = pass.d_x = x;
+    pass.d_y = memory_.widened(stream, 1, a.d_y, a.rows * a.width);
+    exact_->activate_gradient(stream, pass);
+    HalfMemory::narrow(stream, x, a.d_x, values);
+  }
 
  private:
   HalfMemory memory_;
@@ -125,10 +146,10 @@ class HalfAttentionOps final : public AttentionOps {
 
   void attention_forward(Stream& stream, const AttentionForward& a) override {
     if (a.shape.type != DType::f16) return exact_->attention_forward(stream, a);
-    const int64_t values = values_of(a.shape);
+    const int64_t values = rows_of(a.shape) * a.shape.query_width();
     AttentionForward attention = a;
     attention.shape.type = DType::f32;
-    attention.qkv = memory_.widened(stream, 0, a.qkv, 3 * values);
+    attention.qkv = memory_.widened(stream, 0, a.qkv, packed(a.shape));
     float* const out = memory_.room(stream, 1, values);
     attention.out = out;
     exact_->attention_forward(stream, attention);
@@ -136,21 +157,45 @@ class HalfAttentionOps final : public AttentionOps {
   }
   void attention_backward(Stream& stream, const AttentionBackward& a) override {
     if (a.shape.type != DType::f16) return exact_->attention_backward(stream, a);
-    const int64_t values = values_of(a.shape);
+    const int64_t values = rows_of(a.shape) * a.shape.query_width();
     AttentionBackward attention = a;
     attention.shape.type = DType::f32;
-    attention.qkv = memory_.widened(stream, 0, a.qkv, 3 * values);
+    attention.qkv = memory_.widened(stream, 0, a.qkv, packed(a.shape));
     attention.out = memory_.widened(stream, 1, a.out, values);
     attention.d_out = memory_.widened(stream, 2, a.d_out, values);
-    float* const d_qkv = memory_.room(stream, 3, 3 * values);
+    float* const d_qkv = memory_.room(stream, 3, packed(a.shape));
     attention.d_qkv = d_qkv;
     exact_->attention_backward(stream, attention);
-    HalfMemory::narrow(stream, d_qkv, a.d_qkv, 3 * values);
+    HalfMemory::narrow(stream, d_qkv, a.d_qkv, packed(a.shape));
+  }
+  void heads_forward(Stream& stream, const HeadsForward& a) override {
+    if (a.shape.type != DType::f16) return exact_->heads_forward(stream, a);
+    HeadsForward heads = a;
+    heads.shape.type = DType::f32;
+    float* const qkv = memory_.widened(stream, 0, a.qkv, packed(a.shape));
+    float* const kept = a.kept ? memory_.room(stream, 1, turned(a.shape)) : nullptr;
+    heads.qkv = qkv, heads.kept = kept;
+    exact_->heads_forward(stream, heads);
+    HalfMemory::narrow(stream, qkv, a.qkv, packed(a.shape));
+    if (kept) HalfMemory::narrow(stream, kept, a.kept, turned(a.shape));
+  }
+  void heads_backward(Stream& stream, const HeadsBackward& a) override {
+    if (a.shape.type != DType::f16) return exact_->heads_backward(stream, a);
+    HeadsBackward heads = a;
+    heads.shape.type = DType::f32;
+    float* const d_qkv = memory_.widened(stream, 0, a.d_qkv, packed(a.shape));
+    heads.d_qkv = d_qkv;
+    heads.kept = memory_.widened(stream, 1, a.kept, turned(a.shape));
+    exact_->heads_backward(stream, heads);
+    HalfMemory::narrow(stream, d_qkv, a.d_qkv, packed(a.shape));
   }
 
  private:
-  static int64_t values_of(const AttentionShape& shape) {
-    return shape.batch * shape.steps * shape.heads * shape.head_width;
+  static int64_t rows_of(const AttentionShape& shape) { return shape.batch * shape.steps; }
+  static int64_t packed(const AttentionShape& shape) { return rows_of(shape) * shape.packed_width(); }
+  /// Values of q and k.
+  static int64_t turned(const AttentionShape& shape) {
+    return rows_of(shape) * (shape.query_width() + shape.key_width());
   }
   HalfMemory memory_;
   std::unique_ptr<AttentionOps> exact_;

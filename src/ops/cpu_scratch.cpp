@@ -31,6 +31,11 @@ int64_t queries_of_a_block(int64_t steps, bool causal) {
   return (steps + blocks - 1) / blocks;
 }
 
+int64_t keys_of_a_block(const AttentionShape& s) {
+  const int64_t queries = queries_of_a_block(s.steps, s.causal);
+  return s.window > 0 ? std::min(s.steps, queries + s.window - 1) : s.steps;
+}
+
 int64_t padded_width(int64_t width) {
   const int64_t rounded = (width + kPadFloats - 1) / kPadFloats * kPadFloats;
   return rounded % kAliasingActivations == 0 ? rounded + kPadFloats : rounded;
@@ -95,10 +100,12 @@ CpuScratch scratch_of(const MatMul& a) {
 }
 
 CpuScratch scratch_of(const AttentionForward& a) {
-  return {queries_of_a_block(a.shape.steps, a.shape.causal) * (padded_width(a.shape.steps) + 1) * kFloatBytes, 0};
+  const int64_t queries = queries_of_a_block(a.shape.steps, a.shape.causal);
+  return {queries * (padded_width(keys_of_a_block(a.shape)) + 1) * kFloatBytes, 0};
 }
 CpuScratch scratch_of(const AttentionBackward& a) {
-  return {queries_of_a_block(a.shape.steps, a.shape.causal) * (2 * padded_width(a.shape.steps) + 1) * kFloatBytes, 0};
+  const int64_t queries = queries_of_a_block(a.shape.steps, a.shape.causal);
+  return {queries * (2 * padded_width(keys_of_a_block(a.shape)) + 1) * kFloatBytes, 0};
 }
 
 CpuScratch scratch_of(const RecurrentForward& a) { return scratch_of_arrays<RecurrentForwardArrays>(a); }

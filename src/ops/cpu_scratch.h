@@ -35,6 +35,8 @@ inline bool pads_weights(int64_t rows) { return rows >= 16 && rows <= 767; }
 
 /// Queries whose scores attention keeps at a time, in equal blocks.
 int64_t queries_of_a_block(int64_t steps, bool causal);
+/// The most keys that they attend to.
+int64_t keys_of_a_block(const AttentionShape& shape);
 /// Floats from one row of scores, or of a work array of recurrent layers, to the next: of whole vectors, and so that
 /// rows do not map to the same cache sets.
 int64_t padded_width(int64_t width);

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Every function that a kernel calls becomes part of it: the bodies of its loops are lambdas.
+#define AMDAHL_KERNEL __attribute__((flatten))
+
 namespace amdahl {
 namespace {
 
@@ -110,11 +113,11 @@ inline float largest_of(Lanes v) {
 }
 
 constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+constexpr float kLog2e = 1.44269504f;
 
 /// e^x with an error below 2 units in the last place, for x <= 88; zero for x < -86.9, where the result is close to the
 /// smallest normal number. NaN stays NaN.
 inline Lanes exp_of(Lanes x) {
-  constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;  // n * kLn2High is exact
   const Lanes rounded = x * kLog2e + kRound;
   const Lanes n = rounded - kRound;

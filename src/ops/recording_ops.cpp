@@ -1,22 +1,9 @@
 #include "ops/recording_ops.h"
 
+#include "ops/recording_notes.h"
+
 namespace amdahl {
 namespace {
-
-int64_t floats(int64_t count) { return count * static_cast<int64_t>(sizeof(float)); }
-int64_t of_type(DType type, int64_t count) { return count * static_cast<int64_t>(size_of(type)); }
-/// Of an operand that may be absent.
-int64_t if_any(const void* data, int64_t bytes) { return data ? bytes : 0; }
-
-/// What all families share: where calls are noted, and the kind of device.
-struct Notes {
-  OpRecording& recording;
-  BackendKind backend;
-  MathMode math;
-
-  void add(RecordedOp op) const { recording.ops.push_back(std::move(op)); }
-  bool gpu() const { return backend == BackendKind::cuda; }
-};
 
 class RecordingGemmOps final : public GemmOps {
  public:
@@ -41,27 +28,6 @@ class RecordingGemmOps final : public GemmOps {
   }
   bool fuses_backward(int64_t batch) const override {
     return notes_.gpu() && has_small_kernels(notes_.math) && batch <= kSmallRows;
-  }
-
- private:
-  Notes notes_;
-};
-
-class RecordingMatMulOps final : public MatMulOps {
- public:
-  explicit RecordingMatMulOps(const Notes& notes) : notes_(notes) {}
-  void matmul(Stream&, const MatMul& a) override {
-    notes_.add({"matmul",
-                {{a.m, a.n, a.k}},
-                of_type(a.type, a.m * a.k + a.k * a.n) + of_type(a.c_type, a.m * a.n * (a.accumulate ? 2 : 1)) +
-                    if_any(a.aux, of_type(a.type, a.m * a.n)),
-                scratch_of(a)});
-  }
-  void convert(Stream&, const float*, void*, DType type, int64_t count) override {
-    notes_.add({"convert", {}, floats(count) + of_type(type, count)});
-  }
-  void column_sums(Stream&, const void*, DType type, float*, int64_t rows, int64_t width, bool) override {
-    notes_.add({"column_sums", {}, of_type(type, rows * width) + floats(width)});
   }
 
  private:
@@ -110,98 +76,6 @@ class RecordingOptimizerOps final : public OptimizerOps {
   void sum_of_squares(Stream&, const SumOfSquares& a) override { notes_.add({"sum_of_squares", {}, floats(a.n)}); }
   void clip_scale(Stream&, const ClipScale&) override { notes_.add({"clip_scale"}); }
   void sum_bits(Stream&, const float*, int64_t n, uint32_t*) override { notes_.add({"sum_bits", {}, floats(n)}); }
-
- private:
-  Notes notes_;
-};
-
-class RecordingNormOps final : public NormOps {
- public:
-  explicit RecordingNormOps(const Notes& notes) : notes_(notes) {}
-  void layer_norm_forward(Stream&, const LayerNormForward& a) override {
-    const int64_t n = a.rows * a.width;
-    notes_.add({"layer_norm_forward",
-                {},
-                floats(n) + if_any(a.delta, of_type(a.type, n)) + if_any(a.sum, floats(n)) +
-                    if_any(a.y, of_type(a.y_type, n))});
-  }
-  void layer_norm_backward(Stream&, const LayerNormBackward& a) override {
-    const int64_t n = a.rows * a.width;
-    notes_.add({"layer_norm_backward",
-                {},
-                of_type(a.dy_type, n) + floats(n) + if_any(a.d_residual, floats(n)) + if_any(a.dx, floats(n)) +
-                    if_any(a.dx_typed, of_type(a.type, n))});
-  }
-  void residual_add(Stream&, const ResidualAdd& a) override {
-    notes_.add({"residual_add", {}, floats(2 * a.count) + of_type(a.type, a.count)});
-  }
-
- private:
-  Notes notes_;
-};
-
-class RecordingAttentionOps final : public AttentionOps {
- public:
-  explicit RecordingAttentionOps(const Notes& notes) : notes_(notes) {}
-  void attention_forward(Stream&, const AttentionForward& a) override {
-    const AttentionShape& s = a.shape;
-    const int64_t count = s.batch * s.heads;
-    notes_.add({"attention_forward",
-                {{s.steps, s.steps, s.head_width, count}, {s.steps, s.head_width, s.steps, count}},
-                of_type(s.type, 4 * values(s)),
-                scratch_of(a)});
-  }
-  /// cuDNN's gradient of attention takes sums of q's gradient and of a query in f32; there is none in f32.
-  void attention_backward(Stream&, const AttentionBackward& a) override {
-    const AttentionShape& s = a.shape;
-    const int64_t count = s.batch * s.heads;
-    const RecordedProduct scores{s.steps, s.steps, s.head_width, count}, sums{s.steps, s.head_width, s.steps, count};
-    notes_.add({"attention_backward",
-                {scores, sums, sums, sums},
-                of_type(s.type, 8 * values(s)),
-                scratch_of(a),
-                {s.type == DType::f32 ? 0 : floats(s.batch * s.steps * s.heads * (s.head_width + 1)), 0}});
-  }
-
- private:
-  static int64_t values(const AttentionShape& s) { return s.batch * s.steps * s.heads * s.head_width; }
-  Notes notes_;
-};
-
-class RecordingSequenceOps final : public SequenceOps {
- public:
-  explicit RecordingSequenceOps(const Notes& notes) : notes_(notes) {}
-  void embedding_forward(Stream&, const EmbeddingForward& a) override {
-    notes_.add({"embedding_forward", {}, floats(a.rows * a.steps * a.width * (a.positions ? 3 : 2))});
-  }
-  void embedding_backward(Stream&, const EmbeddingBackward& a) override {
-    notes_.add({"embedding_backward", {}, floats(a.rows * a.steps * a.width * 3)});
-  }
-  void add_positions(Stream&, const AddPositions& a) override {
-    const int64_t n = a.rows * a.steps * a.width;
-    notes_.add({"add_positions", {}, floats(n) + of_type(a.type, n)});
-  }
-  void positions_gradient(Stream&, const PositionsGradient& a) override {
-    notes_.add({"positions_gradient", {}, floats(a.rows * a.steps * a.width)});
-  }
-  void pool_steps(Stream&, const PoolSteps& a) override {
-    notes_.add({"pool_steps", {}, floats(a.rows * (a.steps + 1) * a.width)});
-  }
-  void pool_steps_gradient(Stream&, const PoolStepsGradient& a) override {
-    notes_.add({"pool_steps_gradient", {}, floats(a.rows * (a.steps + 1) * a.width)});
-  }
-  void token_loss(Stream&, const TokenLoss& a) override {
-    notes_.add({"token_loss", {}, of_type(a.type, (a.gradient ? 2 : 1) * a.rows * a.stride)});
-  }
-  void token_loss_parts(Stream&, const TokenLossShard& a) override {
-    notes_.add({"token_loss_parts", {}, of_type(a.type, a.rows * a.stride)});
-  }
-  void token_loss_of_parts(Stream&, const TokenLossShard& a) override {
-    notes_.add({"token_loss_of_parts", {}, of_type(a.type, 2 * a.rows * a.stride)});
-  }
-  void absolute_error(Stream&, const AbsoluteError& a) override {
-    notes_.add({"absolute_error", {}, floats(2 * a.rows * a.width)});
-  }
 
  private:
   Notes notes_;
@@ -384,10 +258,10 @@ std::unique_ptr<Ops> make_recording_ops(BackendKind backend, MathMode math, OpRe
                                              .elementwise = std::make_unique<RecordingElementwiseOps>(notes),
                                              .loss = std::make_unique<RecordingLossOps>(notes),
                                              .optimizer = std::make_unique<RecordingOptimizerOps>(notes),
-                                             .matmul = std::make_unique<RecordingMatMulOps>(notes),
-                                             .norm = std::make_unique<RecordingNormOps>(notes),
-                                             .attention = std::make_unique<RecordingAttentionOps>(notes),
-                                             .sequence = std::make_unique<RecordingSequenceOps>(notes),
+                                             .matmul = record_matmul(notes),
+                                             .norm = record_norm(notes),
+                                             .attention = record_attention(notes),
+                                             .sequence = record_sequence(notes),
                                              .recurrent = std::make_unique<RecordingRecurrentOps>(notes),
                                              .conv = std::make_unique<RecordingConvOps>(notes),
                                              .compression = std::make_unique<RecordingCompressionOps>(notes),

@@ -6,33 +6,18 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/kind_parts.h"
+
 namespace amdahl {
 namespace {
 
-constexpr double kNormal = 0.02;  // standard deviation of the initial weights of transformers, as GPT-2's
 constexpr int64_t kVocabularyTile = 128;
 
-std::string needs(const LayerSpec& layer, const Shape& input, size_t dimensions, const char* shape) {
-  if (input.size() != dimensions) return fmt::format("its input is {}, not {}", shape_text(input), shape);
-  return layer.units < 1 ? fmt::format("it has {} units", layer.units) : "";
-}
 std::string no_problem(const LayerSpec& layer, const Shape& input) {
   (void)layer;
   return input.empty() ? "its input has no dimension" : "";
 }
-double as_double(int64_t value) { return static_cast<double>(value); }
-double gemm_flops(int64_t rows, int64_t in, int64_t out) {
-  return 2 * as_double(rows) * as_double(in) * as_double(out);
-}
-double no_flops(const LayerSpec&, const Shape&) { return 0; }
 std::vector<ParameterSpec> no_parameters(const LayerSpec&, const Shape&) { return {}; }
-Shape same_shape(const LayerSpec&, const Shape& input) { return input; }
-
-ParameterSpec normal(std::string name, Shape shape, double scale = kNormal) {
-  return {std::move(name), std::move(shape), Initial::normal, scale};
-}
-ParameterSpec zeros(std::string name, Shape shape) { return {std::move(name), std::move(shape), Initial::zero}; }
-ParameterSpec ones(std::string name, Shape shape) { return {std::move(name), std::move(shape), Initial::one}; }
 
 // Dense.
 Shape dense_output(const LayerSpec& layer, const Shape&) { return {layer.units}; }
@@ -79,41 +64,6 @@ double projection_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(input[0], input[1], layer.units);
 }
 
-// Transformer block: two normalisations, attention, two dense layers of 4 x units and GELU between them.
-std::string block_problem(const LayerSpec& layer, const Shape& input) {
-  if (std::string text = needs(layer, input, 2, "[steps, units]"); !text.empty()) return text;
-  if (input[1] != layer.units)
-    return fmt::format("its input has {} features, and it has {} units", input[1], layer.units);
-  if (layer.heads < 1 || layer.units % layer.heads != 0)
-    return fmt::format("its {} units cannot be divided among {} heads", layer.units, layer.heads);
-  return "";
-}
-std::vector<ParameterSpec> block_parameters(const LayerSpec& layer, const Shape&) {
-  const int64_t d = layer.units;
-  return {ones("norm1.weight", {d}),
-          zeros("norm1.bias", {d}),
-          normal("attention.qkv.weight", {3 * d, d}),
-          zeros("attention.qkv.bias", {3 * d}),
-          normal("attention.out.weight", {d, d}),
-          zeros("attention.out.bias", {d}),
-          ones("norm2.weight", {d}),
-          zeros("norm2.bias", {d}),
-          normal("mlp.up.weight", {4 * d, d}),
-          zeros("mlp.up.bias", {4 * d}),
-          normal("mlp.down.weight", {d, 4 * d}),
-          zeros("mlp.down.bias", {d})};
-}
-double block_flops(const LayerSpec& layer, const Shape& input) {
-  const int64_t steps = input[0], d = layer.units;
-  // Scores and weighted values: half of the pairs under a causal mask are not needed but counted, as is customary.
-  return gemm_flops(steps, d, 12 * d) + 2 * gemm_flops(steps, steps, d);
-}
-std::string norm_problem(const LayerSpec&, const Shape& input) {
-  return input.size() == 2 ? "" : fmt::format("its input is {}, not [steps, units]", shape_text(input));
-}
-std::vector<ParameterSpec> norm_parameters(const LayerSpec&, const Shape& input) {
-  return {ones("weight", {input[1]}), zeros("bias", {input[1]})};
-}
 Shape pool_output(const LayerSpec&, const Shape& input) { return {input[1]}; }
 
 // LSTM and GRU, in PyTorch's definition with two biases.
@@ -197,18 +147,23 @@ double head_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(input[0], input[1], padded_vocabulary(layer.vocabulary));
 }
 
-constexpr LayerField required(std::string_view name, int64_t LayerSpec::*member, int64_t least = 1) {
-  return {name, member, nullptr, true, least};
-}
-constexpr LayerField integer(std::string_view name, int64_t LayerSpec::*member, int64_t least = 0) {
-  return {name, member, nullptr, false, least};
-}
-constexpr LayerField boolean(std::string_view name, bool LayerSpec::*member) { return {name, nullptr, member}; }
-
 }  // namespace
 
 int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool LayerField::is_written(const LayerSpec& layer) const {
+  const LayerSpec standard;
+  if (!is_omitted) return true;
+  if (integer) return layer.*integer != standard.*integer;
+  if (boolean) return layer.*boolean != standard.*boolean;
+  if (number) return layer.*number != standard.*number;
+  return chosen(layer) != chosen(standard);
+}
+
+std::string sequence_problem(const LayerSpec&, const Shape& input) {
+  return input.size() == 2 ? "" : fmt::format("its input is {}, not [steps, units]", shape_text(input));
 }
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -245,28 +200,13 @@ const std::vector<LayerKindRow>& layer_kinds() {
        embedding_output,
        projection_parameters,
        projection_flops},
-      {LayerKind::transformer_block,
-       "transformer_block",
-       "attention and two dense layers with GELU",
-       {required("units", &L::units), required("heads", &L::heads), boolean("causal", &L::causal),
-        boolean("post_norm", &L::post_norm)},
-       block_problem,
-       same_shape,
-       block_parameters,
-       block_flops},
-      {LayerKind::layer_norm,
-       "layer_norm",
-       "normalisation of every step",
-       {},
-       norm_problem,
-       same_shape,
-       norm_parameters,
-       no_flops},
+      block_row(),
+      norm_row(),
       {LayerKind::pool,
        "pool",
        "mean over the steps, or one of them",
-       {},
-       norm_problem,
+       {choice<&L::pooling>("pooling", {"mean", "first", "last"})},
+       sequence_problem,
        pool_output,
        no_parameters,
        no_flops},

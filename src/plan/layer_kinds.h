@@ -35,20 +35,27 @@ struct ParameterSpec {
   bool decays() const { return shape.size() >= 2; }
 };
 
-/// Field of a layer's JSON object; one of the pointers is set.
+/// Field of a layer's JSON object; one of the three pointers or both functions are set.
 struct LayerField {
   std::string_view name;
   int64_t LayerSpec::*integer = nullptr;
   bool LayerSpec::*boolean = nullptr;
-  bool required = false;
-  int64_t least = 0;
+  double LayerSpec::*number = nullptr;
+  std::vector<std::string_view> choices{};  // texts of the values 0, 1, ...
+  int64_t (*chosen)(const LayerSpec& layer) = nullptr;
+  void (*choose)(LayerSpec& layer, int64_t value) = nullptr;
+  bool is_required = false;
+  int64_t least = 0;        // of an integer
+  bool is_omitted = false;  // not written when default: files and Records are older than the field
+
+  bool is_written(const LayerSpec& layer) const;
 };
 
 struct LayerKindRow {
   LayerKind kind;
   std::string_view name;
   std::string_view summary;
-  std::vector<LayerField> fields;  // besides those of a dense layer, pooling and activation
+  std::vector<LayerField> fields;  // besides a dense layer's activation and dropout
   /// Why the layer cannot take an input of this shape, or cannot be as described; empty: it can.
   std::string (*problem)(const LayerSpec& layer, const Shape& input);
   Shape (*output)(const LayerSpec& layer, const Shape& input);

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "plan/block_kind.h"
 
 namespace amdahl {
 namespace {
@@ -44,22 +48,49 @@ Feasibility divided_feasible(const LayerSpec& layer, size_t index, int num_ranks
     return {false, fmt::format("layer {} has a vocabulary of {}: at most {} tensor-parallel ranks", index,
                                layer.vocabulary, most)};
   }
-  const int64_t below = even_ranks(layer.heads, num_ranks);
-  if (below == num_ranks) return {};
-  return {false, fmt::format("the {} heads of layer {} cannot be divided among {} tensor-parallel ranks; {} can",
-                             layer.heads, index, num_ranks, below)};
+  const BlockWidths widths = block_widths(layer);
+  const int64_t most = even_ranks(std::gcd(widths.kv_heads, widths.hidden), num_ranks);  // kv_heads divide the heads
+  if (most == num_ranks) return {};
+  const auto divides = [&](int64_t count) { return count % num_ranks == 0; };
+  const auto [count, what] = !divides(widths.heads)      ? std::pair{widths.heads, "heads"}
+                             : !divides(widths.kv_heads) ? std::pair{widths.kv_heads, "heads of keys and values"}
+                                                         : std::pair{widths.hidden, "hidden units"};
+  return {false, fmt::format("the {} {} of layer {} cannot be divided among {} tensor-parallel ranks; {} can", count,
+                             what, index, num_ranks, most)};
 }
 
-/// Parameters of a transformer block, in their order: of q, k and v the rows of the rank's heads, of the first dense
-/// layer the rows of its hidden units, and of the layers behind them the columns.
-std::vector<TensorShard> block_shards(const LayerSpec& layer, const TensorPlace& place) {
-  const int64_t width = layer.units / place.size, hidden = 4 * width, rank = place.rank;
-  TensorShard qkv{0, {}};
-  for (int64_t part = 0; part < 3; ++part)
-    qkv.parts.push_back({part * layer.units + rank * width, part * layer.units + (rank + 1) * width});
-  const TensorShard out{1, {{rank * width, (rank + 1) * width}}}, up{0, {{rank * hidden, (rank + 1) * hidden}}};
-  const TensorShard whole, down{1, up.parts};
-  return {whole, whole, qkv, qkv, out, whole, whole, whole, up, up, down, whole};
+/// The rows of a rank in parts of such widths, one behind another, of which each is divided.
+std::vector<RowRange> divided_rows(std::initializer_list<int64_t> widths, const TensorPlace& place) {
+  std::vector<RowRange> rows;
+  int64_t begin = 0;
+  for (const int64_t width : widths) {
+    const int64_t held = width / place.size;
+    rows.push_back({begin + place.rank * held, begin + (place.rank + 1) * held});
+    begin += width;
+  }
+  return rows;
+}
+
+/// Parameters of a transformer block: of q, k and v the rows of the rank's heads, of the first dense layer (of gate and
+/// values, where it is gated) the rows of its hidden units, and of the layers behind them the columns. Biases behind
+/// the sums of the ranks and normalisations are whole.
+std::vector<TensorShard> block_shards(const LayerSpec& layer, const std::vector<ParameterSpec>& parameters,
+                                      const TensorPlace& place) {
+  const BlockWidths widths = block_widths(layer);
+  const int64_t queries = widths.attended(), keys = widths.kv_heads * widths.head_dim;
+  std::vector<TensorShard> shards;
+  for (const ParameterSpec& parameter : parameters) {
+    const auto is_of = [&](std::string_view name) { return parameter.name.starts_with(name); };
+    TensorShard shard;
+    if (is_of("attention.qkv.")) shard = {0, divided_rows({queries, keys, keys}, place)};
+    if (is_of("mlp.up."))
+      shard = {0, widths.is_gated ? divided_rows({widths.hidden, widths.hidden}, place)
+                                  : divided_rows({widths.hidden}, place)};
+    if (is_of("attention.out.weight")) shard = {1, divided_rows({queries}, place)};
+    if (is_of("mlp.down.weight")) shard = {1, divided_rows({widths.hidden}, place)};
+    shards.push_back(std::move(shard));
+  }
+  return shards;
 }
 
 /// Parameters of recurrent cells: of each gate the rows of the rank's units.
@@ -162,7 +193,7 @@ std::vector<TensorShard> parameter_shards(const ModelSpec& model, size_t layer, 
   } else if (role == TensorRole::row) {
     shards[0] = {1, {column_units(model.layer_input_width(layer), place)}};
   } else if (spec.kind == LayerKind::transformer_block) {
-    return block_shards(spec, place);
+    return block_shards(spec, parameters_of(spec, model.layer_input_shape(layer)), place);
   } else if (is_recurrent(spec)) {
     return recurrent_shards(spec, place, count);
   } else if (count > 0) {  // a tied head has none

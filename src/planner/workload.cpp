@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plan/block_kind.h"
 #include "plan/plan_rules.h"
 #include "plan/shards.h"
 
@@ -39,8 +40,8 @@ struct Place {
 };
 
 // What backward computes again (TransformerBlock::compute_again), of work of which a third is forward: selective the
-// first dense layer, 8 of forward's 24 products of units^2; block all but the second, unless normalisation comes last.
-void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
+// first dense layer; block all products but the second dense layer, unless normalisation comes last.
+void repeat_block(const Place& at, const LayerSpec& layer, const BlockWidths& widths, LayerWork& work) {
   if (at.recompute == Recompute::none) return;
   const bool all = at.recompute == Recompute::block;
   if (all && at.software.repeats_whole) {
@@ -48,7 +49,9 @@ void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
     work.repeated_kernels = work.kernels / 3;
     return;
   }
-  work.repeated_share = !all ? 1.0 / 9 : layer.post_norm ? 1.0 / 3 : 2.0 / 9;
+  const int64_t down = layer.post_norm ? 0 : widths.units * widths.hidden;
+  const int64_t repeated = all ? widths.dense_weights() - down : widths.units * widths.up();
+  work.repeated_share = real(repeated) / real(3 * widths.dense_weights());
   work.repeated_attention = all ? 1.0 / 3 : 0;
   work.repeated_collectives = !all ? 0 : layer.post_norm ? 1.0 / 2 : 1.0 / 4;
   work.repeated_kernels = !all ? (layer.post_norm ? 4 : 3) : (layer.post_norm ? 9 : 6);
@@ -56,14 +59,15 @@ void repeat_block(const Place& at, const LayerSpec& layer, LayerWork& work) {
 
 LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input) {
   const double steps = real(input[0]), units = real(layer.units), tokens = at.rows * steps, tp = at.tp();
+  const BlockWidths widths = block_widths(layer);
   LayerWork work;
-  work.gemms = {{tokens, 3 * units / tp, units},
-                {tokens, units, units / tp},
-                {tokens, 4 * units / tp, units},
-                {tokens, units, 4 * units / tp}};
+  work.gemms = {{tokens, real(widths.qkv()) / tp, units},
+                {tokens, units, real(widths.attended()) / tp},
+                {tokens, real(widths.up()) / tp, units},
+                {tokens, units, real(widths.hidden) / tp}};
   const double batch = at.rows * real(layer.heads) / tp;
   for (GemmWork& gemm : work.gemms) gemm.element_bytes = at.software.typed_bytes;
-  work.attention = {batch, steps, units / real(layer.heads), at.software.score_bytes};
+  work.attention = {batch, steps, real(widths.head_dim), at.software.score_bytes};
   work.attention.tile = at.software.attention_tile;
   if (layer.causal && at.software.skips_causal) work.attention.share = std::min(1.0, (1 + kAttentionTile / steps) / 2);
   work.bytes = tokens * units * (at.software.whole_bytes + at.software.divided_bytes / tp);
@@ -73,7 +77,7 @@ LayerWork block_work(const Place& at, const LayerSpec& layer, const Shape& input
     work.collectives = 4;  // after attention and after the dense layers, forward and backward
     work.collective_bytes = tokens * units * at.software.typed_bytes;
   }
-  repeat_block(at, layer, work);
+  repeat_block(at, layer, widths, work);
   return work;
 }
 
@@ -240,7 +244,7 @@ LayerWork work_of_layer(const Place& at, size_t index) {
 
 bool same_layer(const ModelSpec& model, size_t a, size_t b) {
   const LayerSpec &x = model.layers[a], &y = model.layers[b];
-  return x.kind == y.kind && x.kind == LayerKind::transformer_block && x.units == y.units && x.heads == y.heads;
+  return x.kind == LayerKind::transformer_block && x == y;
 }
 
 // Of a stage and its transfers for a micro-batch (parallel/pipeline/stage_runner.cpp): with a stage below, the input

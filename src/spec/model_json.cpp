@@ -1,7 +1,9 @@
 // Model files: {"version": 1, "name": ..., "input_width": ..., "loss": ..., "layers": [{"units": ...}, ...]}. Layers
 // other than dense ones have a "kind", and such models an "input_shape".
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "files/whole_file.h"
@@ -38,14 +40,21 @@ const LayerKindRow& read_kind(const Fields& fields) {
   fields.fail("kind", fmt::format("is \"{}\"", name), names);
 }
 
-constexpr std::pair<Pooling, const char*> kPoolings[] = {
-    {Pooling::mean, "mean"}, {Pooling::first, "first"}, {Pooling::last, "last"}};
+void read_choice(const Fields& fields, const LayerField& field, LayerSpec& layer) {
+  const std::string name(field.name), text = fields.text(name.c_str());
+  const auto found = std::find(field.choices.begin(), field.choices.end(), text);
+  if (found == field.choices.end())
+    fields.fail(name.c_str(), fmt::format("is \"{}\"", text), fmt::format("one of {}", fmt::join(field.choices, ", ")));
+  field.choose(layer, found - field.choices.begin());
+}
 
-Pooling read_pooling(const Fields& fields) {
-  const std::string name = fields.text_or("pooling", "mean");
-  for (const auto& [pooling, text] : kPoolings)
-    if (name == text) return pooling;
-  fields.fail("pooling", fmt::format("is \"{}\"", name), "\"mean\", \"first\" or \"last\"");
+void read_layer_field(const Fields& fields, const LayerField& field, LayerSpec& layer) {
+  const std::string name(field.name);
+  if (!field.is_required && !fields.has(name.c_str())) return;
+  if (field.integer) layer.*field.integer = fields.integer(name.c_str());
+  if (field.boolean) layer.*field.boolean = fields.boolean(name.c_str());
+  if (field.number) layer.*field.number = fields.number(name.c_str());
+  if (field.choose) read_choice(fields, field, layer);
 }
 
 LayerSpec read_layer(const Fields& fields, bool is_last) {
@@ -55,15 +64,8 @@ LayerSpec read_layer(const Fields& fields, bool is_last) {
   std::vector<std::string> known{"kind"};
   for (const LayerField& field : row.fields) known.emplace_back(field.name);
   if (layer.kind == LayerKind::dense) known.insert(known.end(), {"activation", "dropout"});
-  if (layer.kind == LayerKind::pool) known.emplace_back("pooling");
   fields.refuse_unknown(known);
-  for (const LayerField& field : row.fields) {
-    const std::string name(field.name);
-    if (field.boolean)
-      layer.*field.boolean = fields.boolean_or(name.c_str(), layer.*field.boolean);
-    else if (field.required || fields.has(name.c_str()))
-      layer.*field.integer = fields.integer(name.c_str());
-  }
+  for (const LayerField& field : row.fields) read_layer_field(fields, field, layer);
   if (layer.kind == LayerKind::dense) {
     // Hidden layers default to relu, the output layer to none: the only choice that validate() accepts there.
     layer.activation = read_activation(fields, is_last ? Activation::none : Activation::relu);
@@ -71,7 +73,6 @@ LayerSpec read_layer(const Fields& fields, bool is_last) {
   } else {
     layer.activation = Activation::none;
   }
-  if (layer.kind == LayerKind::pool) layer.pooling = read_pooling(fields);
   return layer;
 }
 
@@ -80,15 +81,17 @@ json layer_json(const LayerSpec& layer) {
   json object = json::object();
   if (layer.kind != LayerKind::dense) object["kind"] = row.name;
   for (const LayerField& field : row.fields) {
-    if (field.boolean) object[std::string(field.name)] = layer.*field.boolean;
-    if (field.integer) object[std::string(field.name)] = layer.*field.integer;
+    if (!field.is_written(layer)) continue;
+    json& value = object[std::string(field.name)];
+    if (field.integer) value = layer.*field.integer;
+    if (field.boolean) value = layer.*field.boolean;
+    if (field.number) value = finite(layer.*field.number, field.name);
+    if (field.chosen) value = field.choices[static_cast<size_t>(field.chosen(layer))];
   }
   if (layer.kind == LayerKind::dense) {
     object["activation"] = layer.activation == Activation::relu ? "relu" : "none";
     object["dropout"] = finite(layer.dropout, "dropout");
   }
-  for (const auto& [pooling, text] : kPoolings)
-    if (layer.kind == LayerKind::pool && layer.pooling == pooling) object["pooling"] = text;
   return object;
 }
 

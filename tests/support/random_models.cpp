@@ -88,6 +88,34 @@ void add_blocks(const Blocks& blocks, bool causal, bool post_norm, ModelSpec& mo
   for (int64_t i = 0; i < blocks.count; ++i) model.layers.push_back(block);
 }
 
+int64_t divisor(Draw& draw, int64_t number) {
+  std::vector<int64_t> all;
+  for (int64_t part = 2; part <= std::min<int64_t>(number, 128); ++part)
+    if (number % part == 0) all.push_back(part);
+  return all.empty() ? 1 : draw.one_of(all);
+}
+
+/// Any of the parts that decoders after GPT-2 have, the same in all blocks.
+void draw_parts(Draw& draw, ModelSpec& model) {
+  const auto first = std::find_if(model.layers.begin(), model.layers.end(),
+                                  [](const LayerSpec& l) { return l.kind == LayerKind::transformer_block; });
+  LayerSpec block = *first;
+  if (draw.chance(0.7)) block.norm = NormKind::rms;
+  if (draw.chance(0.6)) block.kv_heads = block.heads / divisor(draw, block.heads);
+  if (draw.chance(0.3)) block.head_dim = 8 * draw.whole(1, 16);
+  if (draw.chance(0.7)) block.hidden = std::max(8L, std::lround(static_cast<double>(block.units) * draw.between(1, 4)));
+  block.mlp = draw.one_of<MlpKind>({MlpKind::gelu, MlpKind::swiglu, MlpKind::swiglu, MlpKind::geglu});
+  block.qkv_bias = draw.chance(0.4), block.out_bias = draw.chance(0.3), block.mlp_bias = draw.chance(0.3);
+  block.qk_norm = draw.chance(0.3);
+  if (draw.chance(0.3)) block.window = draw.log_whole(1, static_cast<double>(2 * model.input_shape[0]));
+  if (draw.chance(0.8)) block.rope_theta = draw.log_scale(100, 1e6);
+  for (LayerSpec& layer : model.layers) {
+    if (layer.kind == LayerKind::transformer_block) layer = block;
+    if (layer.kind == LayerKind::embedding) layer.positions = block.rope_theta == 0;
+    if (layer.kind == LayerKind::layer_norm) layer.norm = block.norm;
+  }
+}
+
 void draw_encoder(Draw& draw, double parameters, const ModelLimits& limits, ModelSpec& model) {
   const Blocks blocks = draw_blocks(draw, parameters);
   const int64_t steps = draw.log_whole(4, std::min<double>(512, static_cast<double>(limits.most_steps)));
@@ -117,6 +145,7 @@ void draw_decoder(Draw& draw, double parameters, const ModelLimits& limits, Mode
   model.layers.push_back(layer(LayerKind::layer_norm));
   model.layers.push_back(head);
   model.loss = LossKind::softmax_cross_entropy;
+  if (draw.chance(0.6)) draw_parts(draw, model);
 }
 
 void draw_convolutional(Draw& draw, double parameters, const ModelLimits&, ModelSpec& model) {
@@ -134,13 +163,6 @@ void draw_convolutional(Draw& draw, double parameters, const ModelLimits&, Model
     }
   model.layers.push_back(layer(LayerKind::average_pool));
   model.layers.push_back(output_layer(draw.log_whole(2, 100)));
-}
-
-int64_t divisor(Draw& draw, int64_t number) {
-  std::vector<int64_t> all;
-  for (int64_t part = 2; part <= std::min<int64_t>(number, 128); ++part)
-    if (number % part == 0) all.push_back(part);
-  return all.empty() ? 1 : draw.one_of(all);
 }
 
 void add_plans(Draw& draw, const ModelLimits& limits, RandomModel& drawn) {

@@ -3,8 +3,13 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
+#include "plan/block_kind.h"
+#include "plan/rotary.h"
 #include "reference_conv.h"
+#include "reference_decoder.h"
 #include "reference_recurrent.h"
 
 namespace amdahl::test {
@@ -51,42 +56,88 @@ Pass linear(const LayerView& layer, const Values& x, size_t weight, int64_t in, 
 }
 
 Pass norm(const LayerView& layer, const Values& x, size_t weight) {
-  return {reference::layer_norm(x, layer.value(weight), layer.value(weight + 1)).y, [=](const Values& dy) {
-            const auto g = reference::layer_norm_gradients(dy, x, layer.value(weight));
+  const double epsilon = layer.spec.epsilon;
+  if (layer.spec.norm == NormKind::rms)
+    return {reference::rms_norm(x, layer.value(weight), epsilon), [=](const Values& dy) {
+              const auto g = reference::rms_norm_gradients(dy, x, layer.value(weight), epsilon);
+              layer.add(weight, g.dgamma);
+              return g.dx;
+            }};
+  return {reference::layer_norm(x, layer.value(weight), layer.value(weight + 1), epsilon).y, [=](const Values& dy) {
+            const auto g = reference::layer_norm_gradients(dy, x, layer.value(weight), epsilon);
             layer.add(weight, g.dgamma);
             layer.add(weight + 1, g.dbeta);
             return g.dx;
           }};
 }
 
+/// A tensor of a block by its name.
+size_t named(const LayerView& layer, std::string_view name) {
+  for (size_t i = 0; i < layer.tensors.size(); ++i)
+    if (layer.tensors[i].spec.name == name) return i;
+  throw std::logic_error("the block has no " + std::string(name));
+}
+
+/// q and k as attention reads them.
+Pass heads(const LayerView& layer, const reference::AttentionSizes& sizes, const Values& qkv) {
+  reference::Heads change;
+  change.epsilon = layer.spec.epsilon;
+  const size_t q = layer.spec.qk_norm ? named(layer, "attention.q_norm.weight") : 0;
+  if (layer.spec.qk_norm) change.q_weight = layer.value(q), change.k_weight = layer.value(q + 1);
+  if (layer.spec.rope_theta > 0) {
+    change.factor = rotary_factor(layer.spec);
+    for (int64_t t = 0; t < sizes.steps; ++t)
+      for (const double frequency : rotary_frequencies(layer.spec))
+        change.angles.push_back(static_cast<double>(t) * frequency);
+  }
+  return {reference::heads_forward(sizes, qkv, change), [=](const Values& dy) {
+            const auto g = reference::heads_gradients(sizes, qkv, dy, change);
+            if (layer.spec.qk_norm) layer.add(q, g.dq_weight), layer.add(q + 1, g.dk_weight);
+            return g.d_qkv;
+          }};
+}
+
+Pass attention(const LayerView& layer, const Values& x) {
+  const LayerSpec& spec = layer.spec;
+  const BlockWidths w = block_widths(spec);
+  const reference::AttentionSizes sizes{layer.rows,  layer.input[0], w.heads,    w.head_dim,
+                                        spec.causal, w.kv_heads,     spec.window};
+  const Pass qkv = linear(layer, x, named(layer, "attention.qkv.weight"), w.units, w.qkv(), spec.qkv_bias);
+  const Pass changed = heads(layer, sizes, qkv.output);
+  const Pass out = linear(layer, reference::attention(sizes, changed.output).out, named(layer, "attention.out.weight"),
+                          w.attended(), w.units, spec.out_bias);
+  return {
+      out.output, [=](const Values& dy) {
+        return qkv.backward(changed.backward(reference::attention_gradient(sizes, changed.output, out.backward(dy))));
+      }};
+}
+
+Pass mlp(const LayerView& layer, const Values& x) {
+  const LayerSpec& spec = layer.spec;
+  const BlockWidths w = block_widths(spec);
+  const bool silu = spec.mlp == MlpKind::swiglu, gated = spec.mlp != MlpKind::gelu;
+  const Pass up = linear(layer, x, named(layer, "mlp.up.weight"), w.units, w.up(), spec.mlp_bias);
+  const Pass down = linear(layer, reference::activate(up.output, w.hidden, silu, gated),
+                           named(layer, "mlp.down.weight"), w.hidden, w.units, spec.mlp_bias);
+  return {down.output, [=](const Values& dy) {
+            return up.backward(reference::activate_gradient(down.backward(dy), up.output, w.hidden, silu, gated));
+          }};
+}
+
 Pass block(const LayerView& layer, const Values& x) {
-  const int64_t d = layer.spec.units, heads = layer.spec.heads;
-  const reference::AttentionSizes sizes{layer.rows, layer.input[0], heads, d / heads, layer.spec.causal};
-  const auto attention = [=](const Values& in) -> Pass {
-    const Pass qkv = linear(layer, in, 2, d, 3 * d);
-    const Pass out = linear(layer, reference::attention(sizes, qkv.output).out, 4, d, d);
-    return {out.output, [=](const Values& dy) {
-              return qkv.backward(reference::attention_gradient(sizes, qkv.output, out.backward(dy)));
-            }};
-  };
-  const auto mlp = [=](const Values& in) -> Pass {
-    const Pass up = linear(layer, in, 8, d, 4 * d);
-    const Pass down = linear(layer, reference::gelu(up.output), 10, 4 * d, d);
-    return {down.output,
-            [=](const Values& dy) { return up.backward(reference::gelu_gradient(down.backward(dy), up.output)); }};
-  };
+  const size_t first = named(layer, "norm1.weight"), second = named(layer, "norm2.weight");
   if (layer.spec.post_norm) {
-    const Pass a = attention(x), norm1 = norm(layer, reference::sum_of(x, a.output), 0);
-    const Pass m = mlp(norm1.output), norm2 = norm(layer, reference::sum_of(norm1.output, m.output), 6);
+    const Pass a = attention(layer, x), norm1 = norm(layer, reference::sum_of(x, a.output), first);
+    const Pass m = mlp(layer, norm1.output), norm2 = norm(layer, reference::sum_of(norm1.output, m.output), second);
     return {norm2.output, [=](const Values& dy) {
               const Values d2 = norm2.backward(dy);
               const Values d1 = norm1.backward(reference::sum_of(d2, m.backward(d2)));
               return reference::sum_of(d1, a.backward(d1));
             }};
   }
-  const Pass norm1 = norm(layer, x, 0), a = attention(norm1.output);
+  const Pass norm1 = norm(layer, x, first), a = attention(layer, norm1.output);
   const Values middle = reference::sum_of(x, a.output);
-  const Pass norm2 = norm(layer, middle, 6), m = mlp(norm2.output);
+  const Pass norm2 = norm(layer, middle, second), m = mlp(layer, norm2.output);
   return {reference::sum_of(middle, m.output), [=](const Values& dy) {
             const Values d_middle = reference::sum_of(dy, norm2.backward(m.backward(dy)));
             return reference::sum_of(d_middle, norm1.backward(a.backward(d_middle)));

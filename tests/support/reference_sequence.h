@@ -160,16 +160,21 @@ inline LayerNormGradients layer_norm_gradients(const Values& dy, const Values& x
 struct AttentionSizes {
   int64_t batch, steps, heads, head_width;
   bool causal;
+  int64_t kv_heads = 0, window = 0;  // 0: heads; all steps
 
-  /// Element of qkv [batch, steps, 3, heads, head_width]; part 0: q, 1: k, 2: v.
+  int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  int64_t packed() const { return batch * steps * (heads + 2 * key_heads()) * head_width; }
+  /// Element of qkv [batch, steps, heads + 2 kv_heads, head_width] that head h reads; part 0: q, 1: k, 2: v.
   size_t qkv(int64_t b, int64_t t, int64_t part, int64_t h, int64_t i) const {
-    return at((((b * steps + t) * 3 + part) * heads + h) * head_width + i);
+    const int64_t head = part == 0 ? h : heads + (part - 1) * key_heads() + h * key_heads() / heads;
+    return at(((b * steps + t) * (heads + 2 * key_heads()) + head) * head_width + i);
   }
   size_t out(int64_t b, int64_t t, int64_t h, int64_t i) const {
     return at(((b * steps + t) * heads + h) * head_width + i);
   }
   size_t log_sum(int64_t b, int64_t h, int64_t t) const { return at((b * heads + h) * steps + t); }
   int64_t keys(int64_t t) const { return causal ? t + 1 : steps; }
+  int64_t first_key(int64_t t) const { return window > 0 ? std::max<int64_t>(0, t + 1 - window) : 0; }
 };
 
 /// softmax(q k^T / sqrt(head_width)) of one query: probabilities of its keys, and the log of the sum of exponentials.
@@ -177,15 +182,15 @@ inline Values attention_weights(const AttentionSizes& s, const Values& qkv, int6
                                 double& log_sum) {
   Values p = zeros(s.keys(t));
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (int64_t key = 0; key < s.keys(t); ++key) {
+  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) {
     double& score = p[at(key)];
     for (int64_t i = 0; i < s.head_width; ++i) score += qkv[s.qkv(b, t, 0, h, i)] * qkv[s.qkv(b, key, 1, h, i)];
     score /= std::sqrt(static_cast<double>(s.head_width));
     largest = std::max(largest, score);
   }
-  for (const double score : p) sum += std::exp(score - largest);
+  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) sum += std::exp(p[at(key)] - largest);
   log_sum = largest + std::log(sum);
-  for (double& score : p) score = std::exp(score - log_sum);
+  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) p[at(key)] = std::exp(p[at(key)] - log_sum);
   return p;
 }
 

@@ -52,6 +52,48 @@ inline ModelSpec small_gpt(bool tied) {
       {9}};
 }
 
+/// A small_gpt with blocks like `block`, and the normalisation of these behind them.
+inline ModelSpec small_decoder(std::string name, const LayerSpec& block, bool tied) {
+  ModelSpec model = small_gpt(tied);
+  model.name = std::move(name);
+  for (LayerSpec& layer : model.layers) {
+    if (layer.kind == LayerKind::embedding) layer.units = block.units, layer.positions = false, layer.max_steps = 0;
+    if (layer.kind == LayerKind::transformer_block) layer = block;
+    if (layer.kind == LayerKind::layer_norm) layer.norm = block.norm, layer.epsilon = block.epsilon;
+  }
+  return model;
+}
+
+/// As Llama 3: two queries share keys and values, gated layers, no bias.
+inline ModelSpec small_llama() {
+  LayerSpec block = small_block(16, 4, true, false);
+  block.norm = NormKind::rms, block.epsilon = 1e-3;
+  block.kv_heads = 2, block.head_dim = 8, block.hidden = 24, block.mlp = MlpKind::swiglu;
+  block.qkv_bias = block.out_bias = block.mlp_bias = false;
+  block.rope_theta = 100, block.rope_scaling = RopeScaling::llama3, block.rope_factor = 4;
+  block.rope_original_steps = 24, block.rope_low = 1, block.rope_high = 3;
+  return small_decoder("small-llama", block, true);
+}
+
+/// What Qwen and Mistral add: heads of a free width that are normalised, biases of some products, a window.
+inline ModelSpec small_qwen() {
+  LayerSpec block = small_block(12, 4, true, false);
+  block.norm = NormKind::rms;
+  block.kv_heads = 2, block.head_dim = 8, block.hidden = 20, block.mlp = MlpKind::geglu;
+  block.out_bias = false, block.qk_norm = true, block.window = 4;
+  block.rope_theta = 50, block.rope_scaling = RopeScaling::yarn, block.rope_factor = 2;
+  block.rope_original_steps = 6, block.rope_low = 0.25, block.rope_high = 2;
+  return small_decoder("small-qwen", block, false);
+}
+
+/// The other choices: normalisation of the root mean square behind the additions, GELU without a bias before it.
+inline ModelSpec small_post_rms() {
+  LayerSpec block = small_block(24, 3, false, true);
+  block.norm = NormKind::rms, block.kv_heads = 1, block.hidden = 17, block.mlp_bias = false;
+  block.rope_theta = 30, block.rope_scaling = RopeScaling::linear, block.rope_factor = 3;
+  return small_decoder("small-post-rms", block, true);
+}
+
 /// As preset "bert-base": post-norm blocks, the first step pooled.
 inline ModelSpec small_bert() {
   LayerSpec first = layer_of(LayerKind::embedding, 16), pool = layer_of(LayerKind::pool);
@@ -98,10 +140,17 @@ inline ModelSpec small_resnet() {
 }
 
 inline std::vector<SmallModel> small_sequence_models() {
-  return {{"transformer", small_transformer()},     {"gpt_tied", small_gpt(true)},
-          {"gpt_untied", small_gpt(false)},         {"bert", small_bert()},
-          {"classifier", small_classifier()},       {"lstm", small_recurrent(LayerKind::lstm)},
-          {"gru", small_recurrent(LayerKind::gru)}, {"resnet", small_resnet()}};
+  return {{"transformer", small_transformer()},
+          {"gpt_tied", small_gpt(true)},
+          {"gpt_untied", small_gpt(false)},
+          {"bert", small_bert()},
+          {"llama", small_llama()},
+          {"qwen", small_qwen()},
+          {"post_rms", small_post_rms()},
+          {"classifier", small_classifier()},
+          {"lstm", small_recurrent(LayerKind::lstm)},
+          {"gru", small_recurrent(LayerKind::gru)},
+          {"resnet", small_resnet()}};
 }
 
 /// Six dense layers of odd widths with dropout.

@@ -21,71 +21,95 @@ class CpuAttentionOps final : public AttentionOps {
     CpuStream& worker = as_cpu(stream);
     worker.enqueue([this, &worker, a] { backward(worker, a); });
   }
+  void heads_forward(Stream& stream, const HeadsForward& a) override {
+    require_f32(a.shape.type, "queries and keys");
+    as_cpu(stream).enqueue([this, a] { kernels_.heads_forward(a); });
+  }
+  void heads_backward(Stream& stream, const HeadsBackward& a) override {
+    require_f32(a.shape.type, "queries and keys");
+    as_cpu(stream).enqueue([this, a] { kernels_.heads_backward(a); });
+  }
 
  private:
-  // Calls block(first query, queries, keys), the last block first.
-  template <class Block>
-  static void for_each_block(const AttentionShape& s, const Block& block) {
+  struct Block {
+    int64_t first, queries;   // steps
+    int64_t first_key, keys;  // that some of them attend to
+  };
+  // Calls body(Block), the last block first.
+  template <class Body>
+  static void for_each_block(const AttentionShape& s, const Body& body) {
     const int64_t size = queries_of_a_block(s.steps, s.causal);
     for (int64_t first = (s.steps - 1) / size * size; first >= 0; first -= size) {
       const int64_t queries = std::min(size, s.steps - first);
-      block(first, queries, s.causal ? first + queries : s.steps);
+      const int64_t first_key = s.window > 0 ? std::max<int64_t>(0, first + 1 - s.window) : 0;
+      body(Block{first, queries, first_key, (s.causal ? first + queries : s.steps) - first_key});
     }
+  }
+  static ScoreRows score_rows(const AttentionShape& s, const Block& block, float* scores, int64_t stride) {
+    const float scale = 1.0f / std::sqrt(static_cast<float>(s.head_width));
+    return {scores, block.queries, block.keys, stride, block.first - block.first_key, s.causal, scale, s.window};
   }
 
   void forward(CpuStream& worker, const AttentionForward& a) {
     const AttentionShape& s = a.shape;
-    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = padded_width(s.steps);
-    const int64_t size = queries_of_a_block(s.steps, s.causal);
+    const int64_t d = s.head_width, width = s.query_width(), stride = s.packed_width();
+    const int64_t size = queries_of_a_block(s.steps, s.causal), padded = padded_width(keys_of_a_block(s));
     auto* scores = static_cast<float*>(worker.scratch(0, static_cast<size_t>(size * padded + size) * sizeof(float)));
     float* inverse_sums = scores + size * padded;
-    const float scale = 1.0f / std::sqrt(static_cast<float>(d));
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.heads; ++h) {
-        const float* q = static_cast<const float*>(a.qkv) + b * s.steps * stride + h * d;
+        const float* row = static_cast<const float*>(a.qkv) + b * s.steps * stride;
+        const float *q = row + h * d, *k = row + width + h / s.group() * d, *v = k + s.key_width();
         float* out = static_cast<float*>(a.out) + b * s.steps * width + h * d;
         float* log_sums = a.log_sums + (b * s.heads + h) * s.steps;
-        for_each_block(s, [&](int64_t first, int64_t queries, int64_t keys) {
-          const ScoreRows rows{scores, queries, keys, padded, first, s.causal, scale};
-          multiply('N', 'T', queries, keys, d, {q + first * stride, stride}, {q + width, stride}, scores, padded,
-                   false);
-          kernels_.softmax_rows(rows, log_sums + first, inverse_sums);
+        for_each_block(s, [&](const Block& block) {
+          const auto [first, queries, first_key, keys] = block;
+          multiply('N', 'T', queries, keys, d, {q + first * stride, stride}, {k + first_key * stride, stride}, scores,
+                   padded, false);
+          kernels_.softmax_rows(score_rows(s, block, scores, padded), log_sums + first, inverse_sums);
           float* block_out = out + first * width;
-          multiply('N', 'N', queries, d, keys, {scores, padded}, {q + 2 * width, stride}, block_out, width, false);
+          multiply('N', 'N', queries, d, keys, {scores, padded}, {v + first_key * stride, stride}, block_out, width,
+                   false);
           kernels_.scale_rows(block_out, inverse_sums, queries, d, width);
         });
       }
   }
 
-  // The last block sets the gradients of all keys that any query attends to; the others add to them.
+  // The last block of a group's first head sets the gradients of all keys that any query attends to; the others add to
+  // them. With a window no block has all keys: their gradients are zeroed first.
   void backward(CpuStream& worker, const AttentionBackward& a) {
     const AttentionShape& s = a.shape;
-    const int64_t d = s.head_width, width = s.heads * d, stride = 3 * width, padded = padded_width(s.steps);
-    const int64_t size = queries_of_a_block(s.steps, s.causal);
+    const int64_t d = s.head_width, width = s.query_width(), stride = s.packed_width();
+    const int64_t size = queries_of_a_block(s.steps, s.causal), padded = padded_width(keys_of_a_block(s));
     auto* p = static_cast<float*>(worker.scratch(0, static_cast<size_t>(2 * size * padded + size) * sizeof(float)));
     float *d_p = p + size * padded, *dots = d_p + size * padded;
-    const float scale = 1.0f / std::sqrt(static_cast<float>(d));
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.heads; ++h) {
-        const int64_t in = b * s.steps * stride + h * d, out = b * s.steps * width + h * d;
-        const float* q = static_cast<const float*>(a.qkv) + in;
-        const float *k = q + width, *v = k + width;
-        float* d_q = static_cast<float*>(a.d_qkv) + in;
-        float *d_k = d_q + width, *d_v = d_k + width;
+        const int64_t in = b * s.steps * stride, out = b * s.steps * width + h * d;
+        const int64_t key_at = in + width + h / s.group() * d;
+        const float *q = static_cast<const float*>(a.qkv) + in + h * d, *k = static_cast<const float*>(a.qkv) + key_at;
+        const float* v = k + s.key_width();
+        float *d_q = static_cast<float*>(a.d_qkv) + in + h * d, *d_k = static_cast<float*>(a.d_qkv) + key_at;
+        float* d_v = d_k + s.key_width();
+        const bool begins = h % s.group() == 0;
+        if (begins && s.window > 0)
+          for (int64_t t = 0; t < s.steps; ++t)
+            for (float* key : {d_k, d_v}) std::fill_n(key + t * stride, d, 0.0f);
         const float* log_sums = a.log_sums + (b * s.heads + h) * s.steps;
-        for_each_block(s, [&](int64_t first, int64_t queries, int64_t keys) {
-          const bool add = first + queries < s.steps;
-          const ScoreRows rows{p, queries, keys, padded, first, s.causal, scale};
+        for_each_block(s, [&](const Block& block) {
+          const auto [first, queries, first_key, keys] = block;
+          const bool add = first + queries < s.steps || !begins || s.window > 0;
           const float* block_out = static_cast<const float*>(a.out) + out + first * width;
           const float* d_out = static_cast<const float*>(a.d_out) + out + first * width;
           const CpuMatrix block_q{q + first * stride, stride}, block_d_out{d_out, width};
+          const CpuMatrix block_k{k + first_key * stride, stride}, block_v{v + first_key * stride, stride};
           kernels_.row_dots(block_out, d_out, dots, queries, d, width);
-          multiply('N', 'T', queries, keys, d, block_q, {k, stride}, p, padded, false);
-          multiply('N', 'T', queries, keys, d, block_d_out, {v, stride}, d_p, padded, false);
-          kernels_.softmax_gradient(rows, d_p, log_sums + first, dots);
-          multiply('T', 'N', keys, d, queries, {p, padded}, block_d_out, d_v, stride, add);
-          multiply('T', 'N', keys, d, queries, {d_p, padded}, block_q, d_k, stride, add);
-          multiply('N', 'N', queries, d, keys, {d_p, padded}, {k, stride}, d_q + first * stride, stride, false);
+          multiply('N', 'T', queries, keys, d, block_q, block_k, p, padded, false);
+          multiply('N', 'T', queries, keys, d, block_d_out, block_v, d_p, padded, false);
+          kernels_.softmax_gradient(score_rows(s, block, p, padded), d_p, log_sums + first, dots);
+          multiply('T', 'N', keys, d, queries, {p, padded}, block_d_out, d_v + first_key * stride, stride, add);
+          multiply('T', 'N', keys, d, queries, {d_p, padded}, block_q, d_k + first_key * stride, stride, add);
+          multiply('N', 'N', queries, d, keys, {d_p, padded}, block_k, d_q + first * stride, stride, false);
         });
       }
   }

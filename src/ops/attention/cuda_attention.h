@@ -1,5 +1,5 @@
 // Attention by own kernels, right for every supported shape and type; without the matrix of scores in memory. Backward
-// sums in a fixed order: reruns are bit-equal.
+// sums in a fixed order: reruns are bit-equal. And the passes over queries and keys before attention.
 #pragma once
 
 #include "ops/cuda_kernels.h"
@@ -15,5 +15,10 @@ void launch_attention(const KernelLaunch& launch, MathMode math, const Attention
 /// The workspace holds a float per row of scores.
 void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace, MathMode math,
                                const AttentionBackward& a);
+
+/// Throws Error{usage} for heads wider than kMostHeadWidth.
+void launch_heads(const KernelLaunch& launch, const HeadsForward& a);
+/// Partial sums of the weights' gradients are in the workspace.
+void launch_heads_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace, const HeadsBackward& a);
 
 }  // namespace amdahl

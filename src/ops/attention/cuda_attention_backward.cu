@@ -21,7 +21,7 @@ struct BackwardPointers {
 /// delta of the warp's 16 queries, into shared and global memory. d_out is the warp's rows in shared memory.
 template <class Math, int kWidth>
 __device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const BackwardPointers<typename Math::Element>& a,
-                                           const typename Math::Element* d_out, int first, float* deltas) {
+                                           const typename Math::Element* d_out, int head, int first, float* deltas) {
   using Element = typename Math::Element;
   constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element)), kLanes = kWidth / kPer16;  // per row: 4 to 32
   const int lane = threadIdx.x % kWarp, column = lane % kLanes * kPer16;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const Backwa
     const int row = base + lane / kLanes, query = first + row;
     float sum = 0;
     if (query < p.steps && column < p.width) {
-      const Floats<kPer16> x = load_floats<kPer16>(a.out + p.out_offset() + query * p.out_stride + column),
+      const Floats<kPer16> x = load_floats<kPer16>(a.out + p.out_offset(head) + query * p.out_stride + column),
                            y = load_floats<kPer16>(d_out + row * (kWidth + kRowPad) + column);
 #pragma unroll
       for (int i = 0; i < kPer16; ++i) sum += x.v[i] * y.v[i];
@@ -39,7 +39,7 @@ __device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const Backwa
     for (int offset = kLanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
     if (lane % kLanes != 0) continue;
     deltas[row] = sum;
-    if (query < p.steps) a.deltas[p.row_offset() + query] = sum;
+    if (query < p.steps) a.deltas[p.row_offset(head) + query] = sum;
   }
   __syncwarp();
 }
@@ -61,31 +61,33 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   // The blocks with most keys start first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
-  const Element *k = a.qkv + p.qkv_offset(1), *v = a.qkv + p.qkv_offset(2);
+  const int head = static_cast<int>(blockIdx.y), key_head = head / p.group;
+  const Element *k = a.qkv + p.key_offset(0, key_head), *v = a.qkv + p.key_offset(1, key_head);
   const auto copy_tile = [&](int tile) {
     Element* to = tiles + tile % 2 * 2 * Tile::kTileElements;
     copy_rows<kWidth, Tile::kRows>(to, k, p.qkv_stride, tile * Tile::kRows, p.steps, p.width);
     copy_rows<kWidth, Tile::kRows>(to + Tile::kTileElements, v, p.qkv_stride, tile * Tile::kRows, p.steps, p.width);
     commit_copies();
   };
-  copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.qkv_offset(0), p.qkv_stride, first, p.steps, p.width);
-  copy_rows<kWidth, kOwnRows>(d_outs, a.d_out + p.out_offset(), p.out_stride, first, p.steps, p.width);
+  copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
+  copy_rows<kWidth, kOwnRows>(d_outs, a.d_out + p.out_offset(head), p.out_stride, first, p.steps, p.width);
   commit_copies();
-  copy_tile(0);
+  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  copy_tile(first_tile);
   wait_for_copies<1>();  // of the own rows
   __syncthreads();
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
-  sum_deltas<Math, kWidth>(p, a, d_outs + own, own_first, deltas + warp * kWarpRows16);
+  sum_deltas<Math, kWidth>(p, a, d_outs + own, head, own_first, deltas + warp * kWarpRows16);
   float log_sum[2], delta[2];  // the logarithm has the base 2
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = Math::own_row(lane, h), query = own_first + row;
-    log_sum[h] = query < p.steps ? a.log_sums[p.row_offset() + query] * kLog2E : 0.0f;
+    log_sum[h] = query < p.steps ? a.log_sums[p.row_offset(head) + query] * kLog2E : 0.0f;
     delta[h] = deltas[warp * kWarpRows16 + row];
   }
   float dq[kWidth / 8][4] = {};
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
-  for (int tile = 0; tile < num_tiles; ++tile) {
+  for (int tile = first_tile; tile < num_tiles; ++tile) {
     if (tile + 1 < num_tiles) {
       copy_tile(tile + 1);
       wait_for_copies<1>();
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int key = tile * Tile::kRows + Math::tile_row(lane, j, e % 2), h = e / 2;
-        const bool attends = key < p.steps && (!p.causal || key <= own_first + Math::own_row(lane, h));
+        const bool attends = key < p.steps && p.attends(own_first + Math::own_row(lane, h), key);
         const float weight = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sum[h])) : 0.0f;
         weights[j][e] = weight * (d_weights[j][e] - delta[h]);
       }
@@ -110,11 +112,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();  // before the next copy into this stage
   }
   const float factors[2] = {p.scale, p.scale};
-  store_rows<Math, kWidth>(queries + own, dq, factors, a.d_qkv + p.qkv_offset(0), p.qkv_stride, own_first, p.steps,
+  store_rows<Math, kWidth>(queries + own, dq, factors, a.d_qkv + p.query_offset(head), p.qkv_stride, own_first, p.steps,
                            p.width);
 }
 
-/// dk and dv: a block has 64 keys and passes over queries and their gradients. Products are transposed: rows are keys.
+/// dk and dv: a block has 64 keys and passes over the queries of all heads that have them, and over their gradients.
+/// Products are transposed: rows are keys.
 template <class Math, int kWidth>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_keys_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
@@ -130,27 +133,31 @@ __global__ void __launch_bounds__(kAttentionThreads)
   wait_for_predecessor();
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first = static_cast<int>(blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
-  const Element *q = a.qkv + p.qkv_offset(0), *d_out = a.d_out + p.out_offset();
+  const int key_head = static_cast<int>(blockIdx.y);
+  const int first_tile = p.causal ? first / Tile::kRows : 0;
+  const int end_tile = (min(p.steps, first + kOwnRows - 1 + p.window) + Tile::kRows - 1) / Tile::kRows;
+  const int tiles_of_head = end_tile - first_tile, num_tiles = p.group * tiles_of_head;
   const auto copy_tile = [&](int tile) {
+    const int head = key_head * p.group + tile / tiles_of_head;
+    const int first_query = (first_tile + tile % tiles_of_head) * Tile::kRows;
+    const Element *q = a.qkv + p.query_offset(head), *d_out = a.d_out + p.out_offset(head);
     Element* to = tiles + tile % 2 * 2 * Tile::kTileElements;
-    const int first_query = tile * Tile::kRows;
     copy_rows<kWidth, Tile::kRows>(to, q, p.qkv_stride, first_query, p.steps, p.width);
     copy_rows<kWidth, Tile::kRows>(to + Tile::kTileElements, d_out, p.out_stride, first_query, p.steps, p.width);
     const int which = static_cast<int>(threadIdx.x) / Tile::kRows, row = static_cast<int>(threadIdx.x) % Tile::kRows;
     if (which < 2) {
-      const float* from = (which == 0 ? a.log_sums : a.deltas) + p.row_offset();
+      const float* from = (which == 0 ? a.log_sums : a.deltas) + p.row_offset(head);
       const bool inside = first_query + row < p.steps;
       copy4(&row_values[tile % 2][which][row], inside ? from + first_query + row : from, inside);
     }
     commit_copies();
   };
-  const int first_tile = p.causal ? first / Tile::kRows : 0, num_tiles = (p.steps + Tile::kRows - 1) / Tile::kRows;
-  copy_rows<kWidth, kOwnRows>(keys, a.qkv + p.qkv_offset(1), p.qkv_stride, first, p.steps, p.width);
-  copy_rows<kWidth, kOwnRows>(values, a.qkv + p.qkv_offset(2), p.qkv_stride, first, p.steps, p.width);
-  copy_tile(first_tile);
+  copy_rows<kWidth, kOwnRows>(keys, a.qkv + p.key_offset(0, key_head), p.qkv_stride, first, p.steps, p.width);
+  copy_rows<kWidth, kOwnRows>(values, a.qkv + p.key_offset(1, key_head), p.qkv_stride, first, p.steps, p.width);
+  copy_tile(0);
   float dk[kWidth / 8][4] = {}, dv[kWidth / 8][4] = {};
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
-  for (int tile = first_tile; tile < num_tiles; ++tile) {
+  for (int tile = 0; tile < num_tiles; ++tile) {
     if (tile + 1 < num_tiles) {
       copy_tile(tile + 1);
       wait_for_copies<1>();
@@ -160,14 +167,15 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();
     const Element* queries = tiles + tile % 2 * 2 * Tile::kTileElements;
     const float *log_sums = row_values[tile % 2][0], *deltas = row_values[tile % 2][1];
+    const int first_query = (first_tile + tile % tiles_of_head) * Tile::kRows;
     float weights[kN][4] = {}, d_weights[kN][4] = {};
     Math::template along<kWidth>(weights, keys + own, queries);
 #pragma unroll
     for (int j = 0; j < kN; ++j)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int row = Math::tile_row(lane, j, e % 2), query = tile * Tile::kRows + row;
-        const bool attends = query < p.steps && (!p.causal || own_first + Math::own_row(lane, e / 2) <= query);
+        const int row = Math::tile_row(lane, j, e % 2), query = first_query + row;
+        const bool attends = query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2));
         weights[j][e] = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sums[row] * kLog2E)) : 0.0f;
       }
     Math::template across<kWidth>(dv, weights, queries + Tile::kTileElements);
@@ -180,10 +188,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();  // before the next copy into this stage
   }
   const float scaled[2] = {p.scale, p.scale}, plain[2] = {1, 1};
-  store_rows<Math, kWidth>(keys + own, dk, scaled, a.d_qkv + p.qkv_offset(1), p.qkv_stride, own_first, p.steps,
-                           p.width);
-  store_rows<Math, kWidth>(values + own, dv, plain, a.d_qkv + p.qkv_offset(2), p.qkv_stride, own_first, p.steps,
-                           p.width);
+  store_rows<Math, kWidth>(keys + own, dk, scaled, a.d_qkv + p.key_offset(0, key_head), p.qkv_stride, own_first,
+                           p.steps, p.width);
+  store_rows<Math, kWidth>(values + own, dv, plain, a.d_qkv + p.key_offset(1, key_head), p.qkv_stride, own_first,
+                           p.steps, p.width);
 }
 
 }  // namespace
@@ -205,9 +213,9 @@ void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& 
     const BackwardPointers<Element> pointers{static_cast<const Element*>(a.qkv),   static_cast<const Element*>(a.out),
                                              static_cast<const Element*>(a.d_out), a.log_sums,
                                              static_cast<float*>(workspace.data),  static_cast<Element*>(a.d_qkv)};
-    launch_attention_kernel(launch, attention_blocks(s), kBytes, attention_queries_kernel<Math, width>,
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_queries_kernel<Math, width>,
                             "attention_queries_kernel", place_of(s), pointers);
-    launch_attention_kernel(launch, attention_blocks(s), kBytes, attention_keys_kernel<Math, width>,
+    launch_attention_kernel(launch, attention_blocks(s, s.key_heads()), kBytes, attention_keys_kernel<Math, width>,
                             "attention_keys_kernel", place_of(s), pointers);
   });
 }

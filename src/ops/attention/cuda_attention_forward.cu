@@ -60,20 +60,22 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   // The blocks with most keys start first.
   const int first = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
-  const Element *k = a.qkv + p.qkv_offset(1), *v = a.qkv + p.qkv_offset(2);
+  const int head = static_cast<int>(blockIdx.y), key_head = head / p.group;
+  const Element *k = a.qkv + p.key_offset(0, key_head), *v = a.qkv + p.key_offset(1, key_head);
   const auto copy_tile = [&](int tile) {
     Element* to = tiles + tile % 2 * 2 * Tile::kTileElements;
     copy_rows<kWidth, Tile::kRows>(to, k, p.qkv_stride, tile * Tile::kRows, p.steps, p.width);
     copy_rows<kWidth, Tile::kRows>(to + Tile::kTileElements, v, p.qkv_stride, tile * Tile::kRows, p.steps, p.width);
     commit_copies();
   };
-  copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.qkv_offset(0), p.qkv_stride, first, p.steps, p.width);
-  copy_tile(0);
+  copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
+  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  copy_tile(first_tile);
   float out[kWidth / 8][4] = {};
   RunningSoftmax softmax;
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
   const Element* own = queries + warp * kWarpRows16 * Tile::kStride;
-  for (int tile = 0; tile < num_tiles; ++tile) {
+  for (int tile = first_tile; tile < num_tiles; ++tile) {
     if (tile + 1 < num_tiles) {
       copy_tile(tile + 1);
       wait_for_copies<1>();
@@ -85,13 +87,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int first_key = tile * Tile::kRows, past_key = first_key + Tile::kRows;
     float scores[kN][4] = {};
     Math::template along<kWidth>(scores, own, keys);
-    if (past_key > p.steps || (p.causal && past_key > own_first + 1)) {
+    if (past_key > p.steps || (p.causal && past_key > own_first + 1) ||
+        first_key + p.window < own_first + kWarpRows16) {
 #pragma unroll
       for (int j = 0; j < kN; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int key = first_key + Math::tile_row(lane, j, e % 2), query = own_first + Math::own_row(lane, e / 2);
-          if (key >= p.steps || (p.causal && key > query)) scores[j][e] = -INFINITY;
+          if (key >= p.steps || !p.attends(query, key)) scores[j][e] = -INFINITY;
         }
     }
     soften(scores, softmax, out, p.scale_log2);
@@ -104,9 +107,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const float sum = sum_of_row(softmax.sum[h]);
     factors[h] = 1.0f / sum;
     const int query = own_first + Math::own_row(lane, h);
-    if (lane % 4 == 0 && query < p.steps) a.log_sums[p.row_offset() + query] = softmax.max[h] * p.scale + logf(sum);
+    if (lane % 4 == 0 && query < p.steps) a.log_sums[p.row_offset(head) + query] = softmax.max[h] * p.scale + logf(sum);
   }
-  store_rows<Math, kWidth>(queries + warp * kWarpRows16 * Tile::kStride, out, factors, a.out + p.out_offset(),
+  store_rows<Math, kWidth>(queries + warp * kWarpRows16 * Tile::kStride, out, factors, a.out + p.out_offset(head),
                            p.out_stride, own_first, p.steps, p.width);
 }
 
@@ -123,8 +126,8 @@ void launch_attention(const KernelLaunch& launch, MathMode math, const Attention
     constexpr size_t kBytes = (Tile::kOwnElements + 4 * Tile::kTileElements) * sizeof(Element);
     const ForwardPointers<Element> pointers{static_cast<const Element*>(a.qkv), static_cast<Element*>(a.out),
                                             a.log_sums};
-    launch_attention_kernel(launch, attention_blocks(s), kBytes, attention_kernel<Math, width>, "attention_kernel",
-                            place_of(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_kernel<Math, width>,
+                            "attention_kernel", place_of(s), pointers);
   });
 }
 

@@ -17,19 +17,21 @@ namespace {
 struct AttentionKey {
   bool backward, causal;
   DType type;
-  int64_t batch, steps, heads, head_width;
+  int64_t batch, steps, heads, key_heads, head_width, window;
   auto operator<=>(const AttentionKey&) const = default;
 };
 
 AttentionKey key_of(const AttentionShape& s, bool backward) {
-  return {backward, s.causal, s.type, s.batch, s.steps, s.heads, s.head_width};
+  return {backward, s.causal, s.type, s.batch, s.steps, s.heads, s.key_heads(), s.head_width, s.window};
 }
 
 std::string describe(const AttentionKey& key, const Choice& choice) {
+  std::string heads = fmt::format("{}", key.heads), kind = key.causal ? " causal" : "";
+  if (key.key_heads != key.heads) heads += fmt::format(":{}", key.key_heads);
+  if (key.window > 0) kind += fmt::format(" window {}", key.window);
   return fmt::format("attention{} {}x{} {} heads of {} {}{}: {} (cuDNN {:.2f} us, own {:.2f} us)",
-                     key.backward ? " gradient" : "", key.batch, key.steps, key.heads, key.head_width,
-                     to_string(key.type), key.causal ? " causal" : "", choice.method == Method::fused ? "cuDNN" : "own",
-                     choice.fused_us, choice.separate_us);
+                     key.backward ? " gradient" : "", key.batch, key.steps, heads, key.head_width, to_string(key.type),
+                     kind, choice.method == Method::fused ? "cuDNN" : "own", choice.fused_us, choice.separate_us);
 }
 
 class CudaAttentionOps final : public AttentionOps {
@@ -40,12 +42,12 @@ class CudaAttentionOps final : public AttentionOps {
     StreamMemory& own = context_->begin(stream);
     const auto run = [&](Method method, StreamMemory& memory, float* scratch, bool) {
       AttentionForward call = a;
-      if (scratch) call.out = scratch, call.log_sums = scratch + floats_of(a.shape, 1);
+      if (scratch) call.out = scratch, call.log_sums = scratch + out_floats(a.shape);
       if (method == Method::separate) return launch_attention(memory.launch, context_->options().math, call);
       cudnn_->forward(memory.launch.stream, workspace(memory, a.shape, false), call);
     };
     const bool fused = cudnn_works(a.shape, false, {a.qkv, a.out});
-    run(choose(stream, a.shape, false, fused, floats_of(a.shape, 1) + log_sums_of(a.shape), run), own, nullptr, true);
+    run(choose(stream, a.shape, false, fused, out_floats(a.shape) + log_sums_of(a.shape), run), own, nullptr, true);
   }
 
   void attention_backward(Stream& stream, const AttentionBackward& a) override {
@@ -60,15 +62,24 @@ class CudaAttentionOps final : public AttentionOps {
     // cuDNN's deterministic gradient keeps a matrix of scores in memory, so that mode uses the own kernels.
     const bool fused =
         !context_->options().deterministic && cudnn_works(a.shape, true, {a.qkv, a.out, a.d_out, a.d_qkv});
-    run(choose(stream, a.shape, true, fused, floats_of(a.shape, 3), run), own, nullptr, true);
+    run(choose(stream, a.shape, true, fused, floats_of(a.shape, a.shape.packed_width()), run), own, nullptr, true);
+  }
+
+  void heads_forward(Stream& stream, const HeadsForward& a) override {
+    launch_heads(context_->begin(stream).launch, a);
+  }
+  void heads_backward(Stream& stream, const HeadsBackward& a) override {
+    const StreamMemory& memory = context_->begin(stream);
+    launch_heads_gradient(memory.launch, memory.workspace, a);
   }
 
  private:
-  /// Floats that hold `parts` matrices of the size of out, a multiple of 64.
-  static int64_t floats_of(const AttentionShape& s, int64_t parts) {
-    const int64_t bytes = parts * s.batch * s.steps * s.heads * s.head_width * static_cast<int64_t>(size_of(s.type));
+  /// Floats that hold a matrix with rows of so many elements, a multiple of 64.
+  static int64_t floats_of(const AttentionShape& s, int64_t width) {
+    const int64_t bytes = s.batch * s.steps * width * static_cast<int64_t>(size_of(s.type));
     return (bytes + 255) / 256 * 64;
   }
+  static int64_t out_floats(const AttentionShape& s) { return floats_of(s, s.query_width()); }
   static int64_t log_sums_of(const AttentionShape& s) { return s.batch * s.steps * s.heads; }
 
   bool cudnn_works(const AttentionShape& s, bool backward, std::initializer_list<const void*> pointers) {

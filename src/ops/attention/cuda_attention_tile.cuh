@@ -30,34 +30,44 @@ struct AttentionTile {
 /// The problem as the kernels see it. Rows of q, k, v and of their gradients are `qkv_stride` elements apart, rows of
 /// out and d_out `out_stride`.
 struct AttentionPlace {
-  int steps, heads, width;
+  int steps, heads, key_heads, group, width;
   int64_t qkv_stride, out_stride;
   bool causal;
+  int window;               // far more than the steps: none
   float scale, scale_log2;  // 1 / sqrt(width); times log2(e)
 
-  /// Offset of the first row of part 0, 1 or 2 (q, k, v) of this block's head.
-  __device__ __forceinline__ int64_t qkv_offset(int part) const {
-    return static_cast<int64_t>(blockIdx.z) * steps * qkv_stride +
-           (static_cast<int64_t>(part) * heads + blockIdx.y) * width;
+  /// Offset of the first row of a head of q in the block's row of the batch.
+  __device__ __forceinline__ int64_t query_offset(int head) const {
+    return static_cast<int64_t>(blockIdx.z) * steps * qkv_stride + static_cast<int64_t>(head) * width;
   }
-  __device__ __forceinline__ int64_t out_offset() const {
-    return static_cast<int64_t>(blockIdx.z) * steps * out_stride + static_cast<int64_t>(blockIdx.y) * width;
+  /// The same of a head of k (part 0) or v (part 1).
+  __device__ __forceinline__ int64_t key_offset(int part, int head) const {
+    return query_offset(heads + part * key_heads + head);
   }
-  /// Offset of the first step of this block's head in [batch, heads, steps].
-  __device__ __forceinline__ int64_t row_offset() const {
-    return (static_cast<int64_t>(blockIdx.z) * heads + blockIdx.y) * steps;
+  __device__ __forceinline__ int64_t out_offset(int head) const {
+    return static_cast<int64_t>(blockIdx.z) * steps * out_stride + static_cast<int64_t>(head) * width;
+  }
+  /// Offset of the first step of a head in [batch, heads, steps].
+  __device__ __forceinline__ int64_t row_offset(int head) const {
+    return (static_cast<int64_t>(blockIdx.z) * heads + head) * steps;
+  }
+  __device__ __forceinline__ bool attends(int query, int key) const {
+    return (!causal || key <= query) && key > query - window;
   }
 };
 
 inline AttentionPlace place_of(const AttentionShape& s) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.head_width));
-  const int64_t out_stride = s.heads * s.head_width;
+  constexpr int kNoWindow = 1 << 30;
   return {static_cast<int>(s.steps),
           static_cast<int>(s.heads),
+          static_cast<int>(s.key_heads()),
+          static_cast<int>(s.group()),
           static_cast<int>(s.head_width),
-          3 * out_stride,
-          out_stride,
+          s.packed_width(),
+          s.query_width(),
           s.causal,
+          s.window > 0 ? static_cast<int>(s.window) : kNoWindow,
           scale,
           scale * kLog2E};
 }
@@ -103,6 +113,10 @@ __device__ __forceinline__ void store_rows(typename Math::Element* rows, const f
   }
 }
 
+/// The first tile of keys that queries from `first` on attend to.
+__device__ __forceinline__ int first_key_tile(const AttentionPlace& p, int first, int tile) {
+  return max(first - p.window + 1, 0) / tile;
+}
 /// Number of tiles of kTile keys that queries up to `last` attend to.
 __device__ __forceinline__ int key_tiles(const AttentionPlace& p, int last, int tile) {
   const int keys = p.causal ? min(last + 1, p.steps) : p.steps;
@@ -141,8 +155,8 @@ inline void check_attention(const AttentionShape& s, std::initializer_list<const
 }
 
 /// Blocks of own rows by heads by batch.
-inline dim3 attention_blocks(const AttentionShape& s) {
-  return dim3(num_blocks(s.steps, kOwnRows), static_cast<unsigned>(s.heads), static_cast<unsigned>(s.batch));
+inline dim3 attention_blocks(const AttentionShape& s, int64_t heads) {
+  return dim3(num_blocks(s.steps, kOwnRows), static_cast<unsigned>(heads), static_cast<unsigned>(s.batch));
 }
 
 /// Launches a kernel with more shared memory than the default limit.

@@ -25,12 +25,12 @@ struct Plan {
   std::optional<size_t> workspace_bytes;  // absent: not supported
 };
 
-using ProblemKey = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, DType, bool>;
+using ProblemKey = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, DType, int64_t, int64_t, bool>;
 
-/// A matrix of rows of each head, `row` elements apart, as a tensor [batch, heads, steps, head_width].
-Tensor_attributes rows_of(const AttentionShape& s, Tensor id, int64_t row) {
+/// A matrix of rows of each of `heads`, `row` elements apart, as a tensor [batch, heads, steps, head_width].
+Tensor_attributes rows_of(const AttentionShape& s, Tensor id, int64_t heads, int64_t row) {
   Tensor_attributes tensor;
-  tensor.set_uid(id).set_dim({s.batch, s.heads, s.steps, s.head_width});
+  tensor.set_uid(id).set_dim({s.batch, heads, s.steps, s.head_width});
   tensor.set_stride({s.steps * row, s.head_width, row, 1});
   return tensor;
 }
@@ -46,30 +46,38 @@ void place_output(const std::shared_ptr<Tensor_attributes>& tensor, const Tensor
   tensor->set_output(true).set_uid(like.get_uid()).set_dim(like.get_dim()).set_stride(like.get_stride());
 }
 
-void describe_forward(fe::graph::Graph& graph, const AttentionShape& s) {
-  const int64_t out_row = s.heads * s.head_width, row = 3 * out_row;
-  const auto q = graph.tensor(rows_of(s, kQ, row)), k = graph.tensor(rows_of(s, kK, row)),
-             v = graph.tensor(rows_of(s, kV, row));
-  fe::graph::SDPA_attributes attributes;
-  attributes.set_generate_stats(true).set_causal_mask(s.causal);
+/// Which scores there are, and their scale.
+template <class Attributes>
+void describe_scores(Attributes& attributes, const AttentionShape& s) {
+  attributes.set_causal_mask(s.causal);
+  if (s.window > 0) attributes.set_sliding_window_length(static_cast<int>(s.window));
   attributes.set_attn_scale(1.0f / std::sqrt(static_cast<float>(s.head_width)));
+}
+
+void describe_forward(fe::graph::Graph& graph, const AttentionShape& s) {
+  const int64_t row = s.packed_width(), keys = s.key_heads();
+  const auto q = graph.tensor(rows_of(s, kQ, s.heads, row)), k = graph.tensor(rows_of(s, kK, keys, row)),
+             v = graph.tensor(rows_of(s, kV, keys, row));
+  fe::graph::SDPA_attributes attributes;
+  attributes.set_generate_stats(true);
+  describe_scores(attributes, s);
   const auto outputs = graph.sdpa(q, k, v, attributes);
-  place_output(outputs[0], rows_of(s, kOut, out_row));
+  place_output(outputs[0], rows_of(s, kOut, s.heads, s.query_width()));
   place_output(outputs[1], stats_of(s));
   outputs[1]->set_data_type(fe::DataType_t::FLOAT);
 }
 
 void describe_backward(fe::graph::Graph& graph, const AttentionShape& s) {
-  const int64_t out_row = s.heads * s.head_width, row = 3 * out_row;
-  const auto q = graph.tensor(rows_of(s, kQ, row)), k = graph.tensor(rows_of(s, kK, row)),
-             v = graph.tensor(rows_of(s, kV, row)), out = graph.tensor(rows_of(s, kOut, out_row)),
-             d_out = graph.tensor(rows_of(s, kDOut, out_row)), stats = graph.tensor(stats_of(s));
+  const int64_t out_row = s.query_width(), row = s.packed_width(), keys = s.key_heads();
+  const auto q = graph.tensor(rows_of(s, kQ, s.heads, row)), k = graph.tensor(rows_of(s, kK, keys, row)),
+             v = graph.tensor(rows_of(s, kV, keys, row)), out = graph.tensor(rows_of(s, kOut, s.heads, out_row)),
+             d_out = graph.tensor(rows_of(s, kDOut, s.heads, out_row)), stats = graph.tensor(stats_of(s));
   fe::graph::SDPA_backward_attributes attributes;
-  attributes.set_causal_mask(s.causal).set_attn_scale(1.0f / std::sqrt(static_cast<float>(s.head_width)));
+  describe_scores(attributes, s);
   const auto outputs = graph.sdpa_backward(q, k, v, out, d_out, stats, attributes);
-  place_output(outputs[0], rows_of(s, kDQ, row));
-  place_output(outputs[1], rows_of(s, kDK, row));
-  place_output(outputs[2], rows_of(s, kDV, row));
+  place_output(outputs[0], rows_of(s, kDQ, s.heads, row));
+  place_output(outputs[1], rows_of(s, kDK, keys, row));
+  place_output(outputs[2], rows_of(s, kDV, keys, row));
 }
 
 class LoadedCudnnAttention final : public CudnnAttention {
@@ -108,12 +116,12 @@ class LoadedCudnnAttention final : public CudnnAttention {
   };
   static PartPointers parts_of(const AttentionShape& s, void* qkv) {
     char* bytes = static_cast<char*>(qkv);
-    const size_t part = static_cast<size_t>(s.heads * s.head_width) * size_of(s.type);
-    return {bytes, bytes + part, bytes + 2 * part};
+    const size_t queries = static_cast<size_t>(s.query_width()) * size_of(s.type);
+    return {bytes, bytes + queries, bytes + queries + static_cast<size_t>(s.key_width()) * size_of(s.type)};
   }
 
   Plan& plan_for(const AttentionShape& s, bool backward) {
-    const ProblemKey key{s.batch, s.steps, s.heads, s.head_width, s.causal, s.type, backward};
+    const ProblemKey key{s.batch, s.steps, s.heads, s.head_width, s.causal, s.type, s.key_heads(), s.window, backward};
     std::unique_ptr<Plan>& plan = plans_[key];
     if (!plan) plan = make_plan(s, backward);
     return *plan;

@@ -50,6 +50,14 @@ class CpuMatMulOps final : public MatMulOps {
     as_cpu(stream).enqueue(
         [=, this] { dense_.column_sums(static_cast<const float*>(x), out, rows, width, width, accumulate); });
   }
+  void activate(Stream& stream, const Activate& a) override {
+    require_f32(a.type, "activations");
+    as_cpu(stream).enqueue([this, a] { kernels_.activate(a); });
+  }
+  void activate_gradient(Stream& stream, const ActivateGradient& a) override {
+    require_f32(a.type, "activations");
+    as_cpu(stream).enqueue([this, a] { kernels_.activate_gradient(a); });
+  }
 
  private:
   void run(CpuStream& worker, MatMul a) {

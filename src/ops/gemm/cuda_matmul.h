@@ -42,4 +42,7 @@ void launch_bias_gelu(const KernelLaunch& launch, const ProductEpilogue& a);
 /// c *= gelu'(aux), dbias = column sums of c (null: none).
 void launch_gelu_gradient(const KernelLaunch& launch, const ProductEpilogue& a);
 
+void launch_activate(const KernelLaunch& launch, const Activate& a);
+void launch_activate_gradient(const KernelLaunch& launch, const ActivateGradient& a);
+
 }  // namespace amdahl

@@ -78,6 +78,10 @@ class CudaMatMulOps final : public MatMulOps {
     launch_column_sums(context_->begin(stream).launch,
                        {.x = x, .type = type, .out = out, .rows = rows, .width = width, .accumulate = accumulate});
   }
+  void activate(Stream& stream, const Activate& a) override { launch_activate(context_->begin(stream).launch, a); }
+  void activate_gradient(Stream& stream, const ActivateGradient& a) override {
+    launch_activate_gradient(context_->begin(stream).launch, a);
+  }
 
  private:
   bool fused_works(const MatMul& a, const StreamMemory& memory);

@@ -37,6 +37,28 @@ struct MatMul {
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between stored rows; 0: dense
 };
 
+enum class HiddenActivation { gelu, silu };  // gelu: the tanh approximation
+
+/// Between two products: y[r,i] = act(x[r,i]); gated: y[r,i] = act(x[r,i]) * x[r, width + i].
+struct Activate {
+  HiddenActivation kind;
+  bool gated;
+  const void* x;  // [rows, width] of `type`; gated: [rows, 2 width]
+  void* y;        // [rows, width]
+  int64_t rows, width;
+  DType type = DType::f32;
+};
+/// d_x like x, from d_y like y; d_x may be x.
+struct ActivateGradient {
+  HiddenActivation kind;
+  bool gated;
+  const void* x;
+  const void* d_y;
+  void* d_x;
+  int64_t rows, width;
+  DType type = DType::f32;
+};
+
 class MatMulOps {
  public:
   virtual ~MatMulOps() = default;
@@ -46,6 +68,8 @@ class MatMulOps {
   /// out[w] = sums over rows of x[rows, width] of `type`, added to out when `accumulate`.
   virtual void column_sums(Stream& stream, const void* x, DType type, float* out, int64_t rows, int64_t width,
                            bool accumulate) = 0;
+  virtual void activate(Stream& stream, const Activate& a) = 0;
+  virtual void activate_gradient(Stream& stream, const ActivateGradient& a) = 0;
 };
 
 }  // namespace amdahl

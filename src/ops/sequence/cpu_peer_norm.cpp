@@ -55,7 +55,8 @@ class CpuPeerNorm final : public PeerNorm {
       }
       LayerNormForward block = a;
       block.rows = count / a.width, block.delta = sums.data();
-      block.x += at, block.mean += row, block.rstd += row;
+      block.x += at, block.rstd += row;
+      if (block.mean) block.mean += row;
       if (block.sum) block.sum += at;
       if (block.y) block.y = static_cast<float*>(block.y) + at;
       kernels_.layer_norm_forward(block);

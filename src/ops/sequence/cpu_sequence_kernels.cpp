@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 #include "ops/cpu_vector.h"
+#include "ops/sequence/cpu_activation_kernels.h"
+#include "ops/sequence/cpu_head_kernels.h"
 #include "ops/sequence/cpu_token_loss_kernels.h"
 
 namespace amdahl {
@@ -37,18 +39,6 @@ AMDAHL_KERNEL void add_bias(const Epilogue& a) {
     float* c = a.c + r * a.stride_c;
     for_each_vector(a.width, [&](int64_t i, auto n) { store(c + i, load(product + i, n) + load(bias + i, n), n); });
   }
-}
-
-// The tanh approximation x (1 + tanh(u)) / 2 is x / (1 + 2^-z), with z = 2 u log2(e) = x (kLinear + kCubic x^2).
-constexpr float kLinear = 2.3022082f, kCubic = 0.10294324f;  // 2 sqrt(2 / pi) log2(e), and 0.044715 of it
-constexpr float kLn2 = 0.693147181f;
-
-inline Lanes gelu_of(Lanes x) { return x * sigmoid2_of(x * (kLinear + kCubic * (x * x))).value; }
-
-inline Lanes gelu_gradient_of(Lanes x) {
-  const Lanes square = x * x;
-  const Sigmoid s = sigmoid2_of(x * (kLinear + kCubic * square));
-  return s.value + x * (kLn2 * kLinear + 3.0f * kLn2 * kCubic * square) * s.derivative;
 }
 
 AMDAHL_KERNEL void bias_gelu(const Epilogue& a) {
@@ -88,7 +78,9 @@ AMDAHL_KERNEL void add(const float* x, const float* y, float* sum, int64_t count
   for_each_vector(count, [&](int64_t i, auto n) { store(sum + i, load(x + i, n) + load(y + i, n), n); });
 }
 
-AMDAHL_KERNEL void layer_norm_forward(const LayerNormForward& a) {
+/// kCentred: layer normalisation; else of the root mean square.
+template <bool kCentred>
+inline void normalise(const LayerNormForward& a) {
   const int64_t width = a.width;
   const float inverse_width = 1.0f / static_cast<float>(width);
   const float* gamma = a.gamma;
@@ -104,45 +96,58 @@ AMDAHL_KERNEL void layer_norm_forward(const LayerNormForward& a) {
     const Lanes total = sum_over(width, [&](int64_t i, auto n) {
       const Lanes v = value(i, n);
       if (sum) store(sum + i, v, n);
-      return v;
+      return kCentred ? v : v * v;
     });
     if (sum) x = sum, change = nullptr;
-    const float mean = sum_of(total) * inverse_width;
-    const Lanes squares = sum_over(width, [&](int64_t i, auto n) {
-      const Lanes centred = only(value(i, n) - mean, Lanes{}, n);
-      return centred * centred;
-    });
-    const float rstd = 1.0f / sqrtf(sum_of(squares) * inverse_width + a.epsilon);
-    a.mean[r] = mean;
+    float mean = 0.0f, squares = sum_of(total) * inverse_width;
+    if constexpr (kCentred) {
+      mean = squares;
+      squares = inverse_width * sum_of(sum_over(width, [&](int64_t i, auto n) {
+                  const Lanes centred = only(value(i, n) - mean, Lanes{}, n);
+                  return centred * centred;
+                }));
+      a.mean[r] = mean;
+    }
+    const float rstd = 1.0f / sqrtf(squares + a.epsilon);
     a.rstd[r] = rstd;
     if (!a.y) continue;
     float* y = static_cast<float*>(a.y) + r * width;
     for_each_vector(width, [&](int64_t i, auto n) {
-      store(y + i, (value(i, n) - mean) * rstd * load(gamma + i, n) + load(beta + i, n), n);
+      if constexpr (kCentred)
+        store(y + i, (value(i, n) - mean) * rstd * load(gamma + i, n) + load(beta + i, n), n);
+      else
+        store(y + i, value(i, n) * rstd * load(gamma + i, n), n);
     });
   }
 }
 
-AMDAHL_KERNEL void layer_norm_backward(const LayerNormBackward& a) {
+AMDAHL_KERNEL void layer_norm_forward(const LayerNormForward& a) { a.mean ? normalise<true>(a) : normalise<false>(a); }
+
+template <bool kCentred>
+inline void normalise_gradient(const LayerNormBackward& a) {
   const int64_t width = a.width;
   const float inverse_width = 1.0f / static_cast<float>(width);
   const float* gamma = a.gamma;
   float *dgamma = a.dgamma, *dbeta = a.dbeta;
   if (!a.accumulate)
-    for (int64_t i = 0; i < width; ++i) a.dgamma[i] = a.dbeta[i] = 0.0f;
+    for (int64_t i = 0; i < width; ++i) {
+      dgamma[i] = 0.0f;
+      if (kCentred) dbeta[i] = 0.0f;
+    }
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* dy = static_cast<const float*>(a.dy) + r * width;
     const float* x = a.x + r * width;
-    const float mean = a.mean[r], rstd = a.rstd[r];
+    const float mean = kCentred ? a.mean[r] : 0.0f, rstd = a.rstd[r];
     const TwoLanes sums = sum_over(width, [&](int64_t i, auto n) {
       const Lanes d = load(dy + i, n), normalised = (load(x + i, n) - mean) * rstd;
       const Lanes g = d * load(gamma + i, n);
       store(dgamma + i, load(dgamma + i, n) + d * normalised, n);
-      store(dbeta + i, load(dbeta + i, n) + d, n);
+      if (kCentred) store(dbeta + i, load(dbeta + i, n) + d, n);
       return TwoLanes{g, g * normalised};
     });
     if (!a.dx) continue;
-    const float mean_sum = sum_of(sums.first) * inverse_width, mean_weighted = sum_of(sums.second) * inverse_width;
+    const float mean_sum = kCentred ? sum_of(sums.first) * inverse_width : 0.0f;
+    const float mean_weighted = sum_of(sums.second) * inverse_width;
     float* dx = a.dx + r * width;
     const float* residual = a.d_residual ? a.d_residual + r * width : nullptr;
     float* copy = a.dx_typed ? static_cast<float*>(a.dx_typed) + r * width : nullptr;
@@ -156,9 +161,25 @@ AMDAHL_KERNEL void layer_norm_backward(const LayerNormBackward& a) {
   }
 }
 
+AMDAHL_KERNEL void layer_norm_backward(const LayerNormBackward& a) {
+  a.mean ? normalise_gradient<true>(a) : normalise_gradient<false>(a);
+}
+
 inline int64_t attended(const ScoreRows& a, int64_t row) {
   const int64_t last = a.first + row + 1;
   return a.causal && last < a.keys ? last : a.keys;
+}
+
+/// Masks the scores of the steps before the window, up to a whole vector, before which there are zeros. Returns the
+/// first step of that vector.
+inline int64_t mask_before_window(const ScoreRows& a, float* row, int64_t keys, float* gradient) {
+  const int64_t first = a.window > 0 && keys > a.window ? keys - a.window : 0, whole = first / kLanes * kLanes;
+  for (int64_t i = whole; i < first; ++i) row[i] = -INFINITY;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    store(row + i, Lanes{}, Whole{});
+    if (gradient) store(gradient + i, Lanes{}, Whole{});
+  }
+  return whole;
 }
 
 /// Zeroes row[from, to), whole vectors.
@@ -171,14 +192,15 @@ AMDAHL_KERNEL void softmax_rows(const ScoreRows& a, float* log_sums, float* inve
   const float scale = a.scale;
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
-    const int64_t keys = attended(a, r);
+    const int64_t keys = attended(a, r), first = mask_before_window(a, row, keys, nullptr);
+    float* const scores = row + first;
     Lanes largest = lowest;
-    for_each_vector(keys,
-                    [&](int64_t i, auto n) { largest = larger(largest, only(load(row + i, Whole{}), lowest, n)); });
+    for_each_vector(keys - first,
+                    [&](int64_t i, auto n) { largest = larger(largest, only(load(scores + i, Whole{}), lowest, n)); });
     const float top = largest_of(largest);
-    const Lanes sum = sum_over(keys, [&](int64_t i, auto n) {
-      const Lanes e = only(exp_of((load(row + i, Whole{}) - top) * scale), Lanes{}, n);
-      store(row + i, e, Whole{});
+    const Lanes sum = sum_over(keys - first, [&](int64_t i, auto n) {
+      const Lanes e = only(exp_of((load(scores + i, Whole{}) - top) * scale), Lanes{}, n);
+      store(scores + i, e, Whole{});
       return e;
     });
     zero_masked(row, keys, a.keys);
@@ -193,12 +215,13 @@ AMDAHL_KERNEL void softmax_gradient(const ScoreRows& a, float* d_p, const float*
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
     float* gradient = d_p + r * a.stride;
-    const int64_t keys = attended(a, r);
+    const int64_t keys = attended(a, r), first = mask_before_window(a, row, keys, gradient);
     const float log_sum = log_sums[r], dot = dots[r];
-    for_each_vector(keys, [&](int64_t i, auto n) {
-      const Lanes p = only(exp_of(load(row + i, Whole{}) * scale - log_sum), Lanes{}, n);
-      store(row + i, p, Whole{});
-      store(gradient + i, only((load(gradient + i, Whole{}) - dot) * (p * scale), Lanes{}, n), Whole{});
+    float *const scores = row + first, *const d_scores = gradient + first;
+    for_each_vector(keys - first, [&](int64_t i, auto n) {
+      const Lanes p = only(exp_of(load(scores + i, Whole{}) * scale - log_sum), Lanes{}, n);
+      store(scores + i, p, Whole{});
+      store(d_scores + i, only((load(d_scores + i, Whole{}) - dot) * (p * scale), Lanes{}, n), Whole{});
     });
     zero_masked(row, keys, a.keys);
     zero_masked(gradient, keys, a.keys);
@@ -298,6 +321,8 @@ const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{transpose,
                                                      add_bias,
                                                      bias_gelu,
                                                      gelu_gradient,
+                                                     activate,
+                                                     activate_gradient,
                                                      row_sums,
                                                      layer_norm_forward,
                                                      layer_norm_backward,
@@ -306,6 +331,8 @@ const CpuSequenceKernels AMDAHL_CPU_SEQUENCE_KERNELS{transpose,
                                                      softmax_gradient,
                                                      row_dots,
                                                      scale_rows,
+                                                     heads_forward,
+                                                     heads_backward,
                                                      embedding_forward,
                                                      embedding_backward,
                                                      pool_mean,

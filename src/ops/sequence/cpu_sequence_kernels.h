@@ -8,15 +8,16 @@
 
 namespace amdahl {
 
-/// Scores of `rows` consecutive queries of one head against `keys` steps. With `causal`, query r is step first + r and
-/// attends to the steps up to itself.
+/// Scores of `rows` consecutive queries of one head against `keys` steps. With `causal`, query r is step first + r of
+/// these and attends to the steps up to itself, with a window to so many.
 struct ScoreRows {
   float* scores;  // [rows, keys], `stride` floats from row to row
   int64_t rows, keys;
   int64_t stride;  // a multiple of 16, the widest vector; columns in [keys, stride) may be overwritten
   int64_t first;
   bool causal;
-  float scale;  // positive
+  float scale;         // positive
+  int64_t window = 0;  // 0: none
 };
 
 /// to[columns, rows] = transpose of from[rows, columns]; strides are floats from one row to the next.
@@ -50,6 +51,8 @@ struct CpuSequenceKernels {
   void (*bias_gelu)(const Epilogue& a);
   /// c = product * gelu'(aux); dbias (null: none) += column sums of c.
   void (*gelu_gradient)(const Epilogue& a);
+  void (*activate)(const Activate& a);
+  void (*activate_gradient)(const ActivateGradient& a);
   /// sums[rows] = sums of the rows of x (+ sums).
   void (*row_sums)(const float* x, float* sums, int64_t rows, int64_t width, int64_t stride, bool accumulate);
 
@@ -68,6 +71,9 @@ struct CpuSequenceKernels {
   void (*row_dots)(const float* a, const float* b, float* dots, int64_t rows, int64_t width, int64_t stride);
   /// x[r,:] *= factors[r].
   void (*scale_rows)(float* x, const float* factors, int64_t rows, int64_t width, int64_t stride);
+
+  void (*heads_forward)(const HeadsForward& a);
+  void (*heads_backward)(const HeadsBackward& a);
 
   void (*embedding_forward)(const EmbeddingForward& a);
   void (*embedding_backward)(const EmbeddingBackward& a);

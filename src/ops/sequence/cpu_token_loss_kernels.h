@@ -6,9 +6,6 @@
 #include "ops/cpu_vector.h"
 #include "ops/sequence/sequence_ops.h"
 
-// Every function that a kernel calls becomes part of it: the bodies of its loops are lambdas.
-#define AMDAHL_KERNEL __attribute__((flatten))
-
 namespace amdahl {
 namespace {
 

@@ -58,7 +58,8 @@ __device__ __forceinline__ void load_row(const LayerNormBackward& a, int64_t row
     if (a.d_residual) in.residual[c] = load_elements<kVec>(a.d_residual + row * a.width + column);
   }
   if (row >= a.rows) return;
-  in.mean = a.mean[row], in.rstd = a.rstd[row];
+  in.rstd = a.rstd[row];
+  if (a.mean) in.mean = a.mean[row];
 }
 
 /// Rows that a warp covers share a block.
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(kBlockThreads<kRowThreads>, kBlocksPerSm<kRowT
       }
     }
     sums = row_sums<kRowThreads>(sums, turn);
-    const float mean_g = sums.x / static_cast<float>(a.width), mean_gx = sums.y / static_cast<float>(a.width);
+    const float mean_g = a.mean ? sums.x / static_cast<float>(a.width) : 0.0f,
+                mean_gx = sums.y / static_cast<float>(a.width);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const int64_t column = column_of(c);
@@ -226,13 +228,14 @@ void launch_layer_norm_gradient(const KernelLaunch& launch, const GemmWorkspace&
                                  : launch_gradient<Dy, Dx, 1024, 8, 1>(launch, a, partials);
     });
   // dbeta is the second matrix of the sums; both are arrays of one parameter buffer or of two.
-  const int64_t distance = (reinterpret_cast<intptr_t>(a.dbeta) - reinterpret_cast<intptr_t>(a.dgamma)) /
-                           static_cast<intptr_t>(sizeof(float));
+  const int64_t distance = a.dbeta ? (reinterpret_cast<intptr_t>(a.dbeta) - reinterpret_cast<intptr_t>(a.dgamma)) /
+                                         static_cast<intptr_t>(sizeof(float))
+                                   : 0;
   launch_column_finish(launch, {.partials = partials,
                                 .out = a.dgamma,
                                 .parts = blocks,
                                 .width = a.width,
-                                .batches = 2,
+                                .batches = a.dbeta ? 2 : 1,
                                 .out_stride = distance,
                                 .accumulate = a.accumulate});
 }

@@ -43,7 +43,7 @@ __device__ __forceinline__ void normalise_row(const LayerNormForward& a, int64_t
 #pragma unroll
     for (int i = 0; i < kVec; ++i) sum += x[c].v[i];
   }
-  const float mean = row_sums<kRowThreads>({sum, 0}, 0).x / static_cast<float>(a.width);
+  const float mean = a.mean ? row_sums<kRowThreads>({sum, 0}, 0).x / static_cast<float>(a.width) : 0.0f;
   float squares = 0;
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
@@ -53,13 +53,18 @@ __device__ __forceinline__ void normalise_row(const LayerNormForward& a, int64_t
   }
   const float variance = row_sums<kRowThreads>({squares, 0}, 1).x / static_cast<float>(a.width);
   const float rstd = 1.0f / sqrtf(variance + a.epsilon);
-  if (lane == 0) a.mean[row] = mean, a.rstd[row] = rstd;
+  if (lane == 0) {
+    if (a.mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
   if (!a.y) return;
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
     const int64_t column = (static_cast<int64_t>(c) * kRowThreads + lane) * kVec;
     if (column >= a.width) continue;
-    const Floats<kVec> gamma = load_floats<kVec>(a.gamma + column), beta = load_floats<kVec>(a.beta + column);
+    const Floats<kVec> gamma = load_floats<kVec>(a.gamma + column);
+    Floats<kVec> beta = {};
+    if (a.beta) beta = load_floats<kVec>(a.beta + column);
 #pragma unroll
     for (int i = 0; i < kVec; ++i) x[c].v[i] = (x[c].v[i] - mean) * rstd * gamma.v[i] + beta.v[i];
     store_floats(static_cast<Y*>(a.y) + at + column, x[c]);

@@ -13,6 +13,16 @@
 namespace amdahl {
 namespace {
 
+// " 768", of a field that older Records lack " kv_heads=8".
+std::string field_text(const LayerField& field, const LayerSpec& layer) {
+  const std::string name = field.is_omitted ? fmt::format("{}=", field.name) : "";
+  if (field.number) return fmt::format(" {}{}", name, layer.*field.number);
+  return fmt::format(" {}{}", name,
+                     field.integer   ? layer.*field.integer
+                     : field.boolean ? int64_t{layer.*field.boolean}
+                                     : field.chosen(layer));
+}
+
 // "256+b relu 0.2, 3+b": an edited model file may keep its name and number of parameters.
 std::string layers_text(const ModelSpec& model) {
   std::string text;
@@ -21,8 +31,7 @@ std::string layers_text(const ModelSpec& model) {
     if (layer.kind != LayerKind::dense) {
       text += row_of(layer.kind).name;
       for (const LayerField& field : row_of(layer.kind).fields)
-        text += fmt::format(" {}", field.integer ? layer.*field.integer : int64_t{layer.*field.boolean});
-      if (layer.kind == LayerKind::pool) text += fmt::format(" {}", static_cast<int>(layer.pooling));
+        if (field.is_written(layer)) text += field_text(field, layer);
       continue;
     }
     text += fmt::format("{}{}", layer.units, layer.bias ? "+b" : "");

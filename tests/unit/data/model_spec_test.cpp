@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/layer_kinds.h"
+
 namespace amdahl {
 namespace {
 
@@ -89,6 +91,68 @@ TEST(ModelSpec, SaysWhereShapesDoNotChain) {
   model = find_model_preset("gpt2");
   model.loss = LossKind::mse;
   EXPECT_EQ(model_refusal(model), "model 'gpt2': a token_head needs loss softmax_cross_entropy");
+}
+
+/// Two tokens of 32 units in 4 heads, as Llama's.
+ModelSpec small_decoder() {
+  LayerSpec block{.units = 32, .activation = Activation::none, .kind = LayerKind::transformer_block, .heads = 4};
+  block.causal = true, block.norm = NormKind::rms, block.kv_heads = 2, block.head_dim = 6, block.hidden = 20;
+  block.mlp = MlpKind::swiglu, block.qkv_bias = block.out_bias = block.mlp_bias = false;
+  block.qk_norm = true, block.rope_theta = 1e4;
+  return {"small", 64, {block, {.units = 1, .activation = Activation::none}}, LossKind::mse, {2, 32}};
+}
+
+TEST(ModelSpec, CountsTheParametersAndOperationsOfADecoderBlock) {
+  const ModelSpec model = small_decoder();
+  model.validate();
+  std::string names;
+  for (const ParameterSpec& parameter : parameters_of(model.layers[0], {2, 32}))
+    names += parameter.name + shape_text(parameter.shape) + " ";
+  EXPECT_EQ(names,
+            "norm1.weight[32] attention.qkv.weight[48, 32] attention.q_norm.weight[6] attention.k_norm.weight[6] "
+            "attention.out.weight[32, 24] norm2.weight[32] mlp.up.weight[40, 32] mlp.down.weight[32, 20] ");
+  // Per step: all weights, and scores and weighted values of 2 steps and 24 features.
+  EXPECT_DOUBLE_EQ(row_of(LayerKind::transformer_block).forward_flops(model.layers[0], {2, 32}),
+                   2 * 2.0 * (48 * 32 + 32 * 24 + 40 * 32 + 32 * 20) + 2 * 2.0 * 2 * 2 * 24);
+}
+
+TEST(ModelSpec, SaysWhatADecoderBlockCannotBe) {
+  const auto refusal = [](auto change) {
+    ModelSpec model = small_decoder();
+    change(model.layers[0]);
+    const std::string text = model_refusal(model), prefix = "model 'small': layer 0 (transformer_block): ";
+    return text.substr(0, prefix.size()) == prefix ? text.substr(prefix.size()) : text;
+  };
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.kv_heads = 3; }),
+            "its 4 heads cannot share 3 heads of keys and values evenly");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.head_dim = 5; }), "its head_dim is 5, and rotary positions need an even one");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.head_dim = 5, l.rope_theta = 0; }), "accepted");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.head_dim = 1 << 23; }),
+            "its 4 heads of 8388608 features have more than 16,777,216 together");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.head_dim = 0, l.heads = 5, l.kv_heads = 0; }),
+            "its 32 units cannot be divided among 5 heads");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.window = 8, l.causal = false; }), "it has a window of 8 and is not causal");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.epsilon = 0; }), "its epsilon is 0");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_theta = 0.5; }), "its rope_theta is 0.5, not above 1");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_theta = 0, l.rope_scaling = RopeScaling::linear; }),
+            "it has a rope_scaling and no rope_theta");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_factor = 8; }), "it has rope_factor 8 and no rope_scaling");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_scaling = RopeScaling::linear, l.rope_factor = 0.5; }),
+            "its rope_factor is 0.5, not at least 1");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_scaling = RopeScaling::linear, l.rope_low = 1; }),
+            "it has rope_original_steps, rope_low or rope_high, which rope_scaling llama3 and yarn use");
+  const auto llama3 = [](LayerSpec& l) {
+    l.rope_scaling = RopeScaling::llama3, l.rope_factor = 8, l.rope_original_steps = 8192, l.rope_low = 1;
+    l.rope_high = 4;
+  };
+  EXPECT_EQ(refusal(llama3), "accepted");
+  EXPECT_EQ(refusal([&](LayerSpec& l) { llama3(l), l.rope_original_steps = 0; }), "its rope_original_steps is 0");
+  EXPECT_EQ(refusal([&](LayerSpec& l) { llama3(l), l.rope_low = 4; }),
+            "its rope_low is 4 and its rope_high 4, not above it and above 0");
+  EXPECT_EQ(refusal([&](LayerSpec& l) { llama3(l), l.rope_attention = 1.2; }),
+            "it has rope_attention, which rope_scaling yarn uses");
+  EXPECT_EQ(refusal([&](LayerSpec& l) { llama3(l), l.rope_scaling = RopeScaling::yarn, l.rope_attention = -1; }),
+            "its rope_attention is -1");
 }
 
 TEST(ModelSpec, NamesTheNearestPreset) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "errors.h"
 #include "parallel/plan_memory.h"
 #include "plan/plan_rules.h"
+#include "plan/shards.h"
 #include "sequence_models.h"
 
 namespace amdahl::test {
@@ -84,9 +86,10 @@ std::string refusal(const std::string& text, const ModelSpec& model, int64_t bat
   return error.cause() == Cause::usage ? fmt::format("{} | {}", error.what(), error.remedy()) : "feasible";
 }
 
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
 TEST(PlanRules, RefuseWithTheNearestPlan) {
   const ModelSpec gpt2 = find_model_preset("gpt2"), medium = find_model_preset("medium");
-  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
   EXPECT_EQ(refusal("dp2.pp2,m8", gpt2), "feasible");
   const std::string blocks = refusal("pp5,m10", gpt2);  // 12 blocks
   EXPECT_TRUE(has(blocks, "12 blocks") && has(blocks, "pp5,m10,1f1b,split=flops")) << blocks;
@@ -109,6 +112,42 @@ TEST(PlanRules, RefuseWithTheNearestPlan) {
   EXPECT_TRUE(has(refusal("tp2,sp", medium), "'medium' has none"));
   EXPECT_EQ(refusal("dp2.tp2,sp,zero3", gpt2), "feasible");
   EXPECT_TRUE(has(refusal("tp3", find_model_preset("lstm")), "units of layer 0 cannot be divided"));
+}
+
+// Ranks divide the heads of keys and values and the hidden units too.
+TEST(PlanRules, GroupedHeadsAndFreeWidthsAreDividedEvenly) {
+  ModelSpec llama = small_llama();  // 4 heads, 2 of keys and values, 24 hidden units
+  for (LayerSpec& layer : llama.layers)
+    if (layer.vocabulary > 0) layer.vocabulary = 37;  // enough for 4 ranks
+  EXPECT_EQ(refusal("tp2", llama), "feasible");
+  const std::string keys = refusal("tp4", llama);
+  EXPECT_TRUE(has(keys, "the 2 heads of keys and values of layer 1 cannot be divided among 4") && has(keys, "tp2"))
+      << keys;
+  for (LayerSpec& layer : llama.layers)
+    if (layer.kind == LayerKind::transformer_block) layer.hidden = 25;
+  const std::string hidden = refusal("tp2", llama);
+  EXPECT_TRUE(has(hidden, "the 25 hidden units of layer 1 cannot be divided among 2")) << hidden;
+}
+
+// The rows of gate and values are divided each, as those of q, k and v are.
+TEST(PlanRules, ShardsOfAGatedBlock) {
+  const ModelSpec llama = small_llama();
+  const auto shards = parameter_shards(llama, 1, TensorRole::divided, {2, 1});
+  const auto parameters = parameters_of(llama.layers[1], llama.layer_input_shape(1));
+  std::map<std::string, std::string> held;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    std::string& text = held[parameters[i].name];
+    text = std::to_string(shards[i].axis);
+    for (const RowRange& part : shards[i].parts)
+      text += " " + std::to_string(part.begin) + "-" + std::to_string(part.end);
+  }
+  const std::map<std::string, std::string> wanted{{"norm1.weight", "-1"},
+                                                  {"attention.qkv.weight", "0 16-32 40-48 56-64"},
+                                                  {"attention.out.weight", "1 16-32"},
+                                                  {"norm2.weight", "-1"},
+                                                  {"mlp.up.weight", "0 12-24 36-48"},
+                                                  {"mlp.down.weight", "1 12-24"}};
+  EXPECT_EQ(held, wanted);
 }
 
 TEST(PlanRules, EnumerateWhatIsFeasible) {

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
 #include "base/limited_devices.h"
+#include "plan/layer_kinds.h"
 #include "report/study/summary.h"
 #include "report_records.h"
 #include "sensor_records.h"
@@ -196,6 +199,60 @@ TEST(ModelJson, EveryPresetSurvivesItsFile) {
   }
 }
 
+// A file from before the fields of decoder blocks is written as it was read.
+TEST(ModelJson, KeepsTheTextOfABlockWithoutNewParts) {
+  const std::string text = R"({
+  "input_shape": [
+    8,
+    4
+  ],
+  "input_width": 32,
+  "layers": [
+    {
+      "causal": true,
+      "heads": 2,
+      "kind": "transformer_block",
+      "post_norm": false,
+      "units": 4
+    },
+    {
+      "kind": "layer_norm"
+    },
+    {
+      "kind": "pool",
+      "pooling": "last"
+    },
+    {
+      "activation": "none",
+      "bias": true,
+      "dropout": 0.0,
+      "units": 2
+    }
+  ],
+  "loss": "mse",
+  "name": "m",
+  "version": 1
+})";
+  EXPECT_EQ(model_to_json(model_from_json(text, "m.json")), text);
+}
+
+TEST(ModelJson, KeepsEveryPartOfADecoderBlock) {
+  LayerSpec block{.units = 8, .activation = Activation::none, .kind = LayerKind::transformer_block, .heads = 4};
+  block.causal = true, block.norm = NormKind::rms, block.epsilon = 1e-6, block.kv_heads = 2, block.head_dim = 6;
+  block.hidden = 20, block.mlp = MlpKind::geglu, block.qkv_bias = block.out_bias = block.mlp_bias = false;
+  block.qk_norm = true, block.window = 5, block.rope_theta = 5e5, block.rope_scaling = RopeScaling::yarn;
+  block.rope_factor = 4, block.rope_original_steps = 16, block.rope_low = 1, block.rope_high = 32;
+  block.rope_attention = 1.25;
+  LayerSpec norm{.activation = Activation::none, .kind = LayerKind::layer_norm};
+  norm.norm = NormKind::rms, norm.epsilon = 1e-6;
+  const ModelSpec model{
+      "all parts", 64, {block, norm, {.units = 2, .activation = Activation::none}}, LossKind::mse, {8, 8}};
+  const std::string text = model_to_json(model);
+  for (const LayerField& field : row_of(LayerKind::transformer_block).fields)
+    EXPECT_NE(text.find(fmt::format("\"{}\"", field.name)), std::string::npos) << field.name;
+  EXPECT_EQ(model_from_json(text, "m.json").layers, model.layers);
+}
+
 TEST(ModelJson, NamesAnUnknownKindAndAMissingField) {
   const auto refusal_of = [](const std::string& layer) -> std::string {
     try {
@@ -209,6 +266,11 @@ TEST(ModelJson, NamesAnUnknownKindAndAMissingField) {
   EXPECT_NE(refusal_of(R"({"kind": "transformer_block", "units": 4})").find("layers[0].heads"), std::string::npos);
   EXPECT_NE(refusal_of(R"({"kind": "lstm", "units": 3, "heads": 2})").find("heads"), std::string::npos);
   EXPECT_NE(refusal_of(R"({"kind": "pool", "pooling": "median"})").find("median"), std::string::npos);
+  EXPECT_NE(refusal_of(R"({"kind": "layer_norm", "norm": "group"})").find("'layers[0].norm' is \"group\""),
+            std::string::npos);
+  EXPECT_NE(refusal_of(R"({"kind": "transformer_block", "units": 4, "heads": 4, "kv_heads": 3})")
+                .find("its 4 heads cannot share 3"),
+            std::string::npos);
 }
 
 }  // namespace
