@@ -50,6 +50,7 @@ test  playwright==1.65.2             playwright
 test  axe-core-python==0.1.0         axe_core_python
 test  viztracer==1.1.1               viztracer
 test  safetensors==0.4.5             safetensors --no-deps
+test  transformers==4.47.1           transformers
 '
 VENV=.deps/venv
 

@@ -128,8 +128,8 @@ AMDAHL_API double step_flops(const ModelSpec& model, int64_t batch);
 
 /// The models of the published study, "medium" and "large" as its code defines them (54,403 and 2,021,379 parameters),
 /// "medium-258k" and "large-6.9m" as its text states them (258,432 and 6,885,376); sequence models "lstm", "gru" and
-/// "transformer"; "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"; "bert-base"; "resnet18", "resnet34" for images of
-/// 32 x 32 pixels.
+/// "transformer"; "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"; "bert-base", "bert-large"; "resnet18", "resnet34" for
+/// images of 32 x 32 pixels; decoders of the Llama, Qwen2.5, Qwen3, Mistral and SmolLM2 families.
 AMDAHL_API const std::vector<ModelSpec>& model_presets();
 /// Preset by name. Error{usage} for an unknown name, with the nearest name and the list.
 AMDAHL_API ModelSpec find_model_preset(std::string_view name);

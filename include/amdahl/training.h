@@ -82,7 +82,10 @@ struct TrainConfig {
   double validation_fraction = 0.2;
   int check_every = 1000;  // steps between bitwise comparisons of the devices' weights; 0: after the last step only
   std::string output_dir;
-  std::string save;                    // FILE.safetensors for the weights after the last epoch; empty: none
+  std::string weights;  // to begin with, in own names or Hugging Face's: FILE.safetensors, an index of several such
+                        // files, or their folder; empty: drawn by the seed
+  std::string save;     // FILE.safetensors for the weights after the last epoch; empty: none
+  std::string save_names = "amdahl";   // of its tensors: amdahl, or huggingface: as transformers names and divides them
   int64_t checkpoint_every = 0;        // steps between checkpoints; 0: none
   bool rank_chose_output_dir = false;  // by itself: rank 0's counts. Otherwise all ranks must name the same
   std::string checkpoint_dir;          // empty: the folder "checkpoints" in `output_dir`

@@ -81,6 +81,10 @@ Command define_train(CLI::App& app) {
                    "Steps between comparisons of the devices' weights, bit by bit; 0: after the last step alone")
       ->capture_default_str();
   add_output_dir(train, config.output_dir, "results/local/train-TIME");
+  train->add_option("--weights", config.weights,
+                    "Weights to begin with: a folder or file of safetensors, also as transformers saves them");
+  train->add_option("--save-names", config.save_names, "Names of the tensors in --save: amdahl or huggingface")
+      ->capture_default_str();
   train->add_option("--save", config.save, "File for the weights after the last epoch, FILE.safetensors");
   train->add_option("--checkpoint-every", config.checkpoint_every, "Steps between checkpoints (default: none)");
   train->add_option("--checkpoint-dir", config.checkpoint_dir, "Folder of the checkpoints (default: in --output-dir)");
@@ -93,15 +97,17 @@ Command define_train(CLI::App& app) {
   add_output_options(train, args->output);
   add_html(train, args->output);
   offer(train, "--on-failure", {"stop", "shrink"});
-  offer_files(train, {"--save", "--checkpoint-dir"});
+  offer(train, "--save-names", {"amdahl", "huggingface"});
+  offer_files(train, {"--weights", "--save", "--checkpoint-dir"});
   arrange(train,
           {{"Model", kModelOptions},
            {"Data", kDataOptions},
            {"Data", "--validation"},
            {"Parallel", "--devices --plan"},
            {"Parallel", kEngineOptions},
-           {"Training", "--batch-size --epochs +--check-every"},
-           {"Output", "--output-dir --html --save --checkpoint-every +--checkpoint-dir --resume +--on-failure"}});
+           {"Training", "--batch-size --epochs --weights +--check-every"},
+           {"Output",
+            "--output-dir --html --save +--save-names --checkpoint-every +--checkpoint-dir --resume +--on-failure"}});
   return {train,
           [args, train](const std::string& command_line) { return run_parsed_train(*args, *train, command_line); }};
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/small_floats.h"
 #include "files/safetensors_header.h"
 #include "files/scalars.h"
 #include "files/whole_file.h"
@@ -65,6 +66,17 @@ uint64_t little_endian(std::string_view bytes) {
   uint64_t value = 0;
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
+}
+
+template <class Small>
+std::vector<float> widened(std::string_view data) {
+  std::vector<float> values(data.size() / sizeof(Small));
+  for (size_t i = 0; i < values.size(); ++i) {
+    Small small{};
+    std::memcpy(&small, data.data() + i * sizeof small, sizeof small);
+    values[i] = to_float(small);
+  }
+  return values;
 }
 
 }  // namespace
@@ -147,6 +159,14 @@ SafeTensor as_tensor(const NamedArray& array) {
           "F32",
           array.shape,
           {reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(float)}};
+}
+
+std::vector<float> floats_of(const SafeTensor& tensor, const std::string& origin) {
+  if (tensor.dtype == "BF16") return widened<Bfloat>(tensor.data);
+  if (tensor.dtype == "F16") return widened<Half>(tensor.data);
+  if (tensor.dtype != "F32")
+    refuse_tensors(origin, fmt::format("tensor '{}' is {} and not F32, F16 or BF16", tensor.name, tensor.dtype));
+  return as_array(tensor, origin).values;
 }
 
 NamedArray as_array(const SafeTensor& tensor, const std::string& origin) {

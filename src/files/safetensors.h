@@ -51,6 +51,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 
 /// A view of an array of f32 as a tensor.
 SafeTensor as_tensor(const NamedArray& array);
+/// The elements of an F32, F16 or BF16 tensor. Error{data_corrupt} for another type.
+std::vector<float> floats_of(const SafeTensor& tensor, const std::string& origin);
 /// The elements of an F32 tensor. Error{data_corrupt} for another type.
 NamedArray as_array(const SafeTensor& tensor, const std::string& origin);
 

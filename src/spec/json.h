@@ -20,12 +20,15 @@
 
 namespace amdahl {
 
-/// Parses a model file (docs/schema/model.schema.json); `origin` names the file in errors. Throws Error{usage} for a
-/// wrong or unknown field, with the nearest known name, and Error{version_refused}.
+/// Parses a model file (docs/schema/model.schema.json), or a config.json of Hugging Face, which has a "model_type";
+/// `origin` names the file in errors. Throws Error{usage} for a wrong or unknown field, with the nearest known name, and
+/// Error{version_refused}.
 ModelSpec model_from_json(std::string_view text, std::string_view origin);
 /// Reads and parses the model file at `path`. Error{usage} when it cannot be read.
 ModelSpec load_model(const std::string& path);
 std::string model_to_json(const ModelSpec& model);
+/// The files that model.safetensors.index.json names, each once, sorted. Error{data_corrupt}.
+std::vector<std::string> shards_from_json(std::string_view text, std::string_view origin);
 
 /// One Record with its complete provenance, as one line. Reading throws Error{store_corrupt}.
 std::string record_to_json(const Record& record);

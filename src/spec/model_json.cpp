@@ -8,6 +8,7 @@
 
 #include "files/whole_file.h"
 #include "plan/layer_kinds.h"
+#include "spec/foreign_config.h"
 #include "spec/json.h"
 #include "spec/json_fields.h"
 
@@ -105,11 +106,7 @@ std::string read_name(const Fields& fields) {
   return name;
 }
 
-}  // namespace
-
-ModelSpec model_from_json(std::string_view text, std::string_view origin) {
-  const json document = parse_document(text, origin, Cause::usage);
-  const Fields fields(document, std::string(origin), "", Cause::usage);
+ModelSpec model_of_file(const Fields& fields) {
   fields.require_version();
   fields.refuse_unknown({"version", "name", "input_width", "input_shape", "loss", "layers"});
   ModelSpec model;
@@ -131,6 +128,15 @@ ModelSpec model_from_json(std::string_view text, std::string_view origin) {
   for (size_t i = 0; i < layers.size(); ++i) {
     model.layers.push_back(read_layer(fields.element(layers, "layers", i), i + 1 == layers.size()));
   }
+  return model;
+}
+
+}  // namespace
+
+ModelSpec model_from_json(std::string_view text, std::string_view origin) {
+  const json document = parse_document(text, origin, Cause::usage);
+  const Fields fields(document, std::string(origin), "", Cause::usage);
+  ModelSpec model = fields.has("model_type") ? model_of_config(fields, origin) : model_of_file(fields);
   try {
     model.validate();
   } catch (const Error& e) {

@@ -269,6 +269,24 @@ void load_buffers(TrainingParts& parts, const std::vector<NamedArray>& saved) {
   }
 }
 
+/// From rank 0 to all ranks.
+void place_parameters(TrainingParts& parts, const std::vector<float>& parameters) {
+  const bool root = parts.rank.rank == 0, divided = parts.divided.is_divided();
+  const auto floats =
+      static_cast<size_t>(divided ? make_layout(parts.options.model).num_floats : parts.model.layout().num_floats);
+  if (root && parameters.size() != floats) throw Error(Cause::internal, "the parameters of another model");
+  float* const to = parts.model.params();
+  if (divided) {
+    const std::vector<float> held = distribute_divided(parts, root ? &parameters : nullptr);
+    write_floats(parts, to, parts.shards_parameters() ? collect(held, parts.owned()) : held);
+  } else if (parts.shards_parameters()) {
+    distribute_owned(parts, to, root ? &parameters : nullptr);
+  } else {
+    if (root) write_floats(parts, to, parameters);
+    if (parts.rank.world_size > 1) parts.rank.communicator.broadcast(to, floats, DType::f32, 0, *parts.compute);
+  }
+}
+
 }  // namespace
 
 std::optional<LossScale> read_loss_scale(TrainingParts& parts) {
@@ -322,19 +340,22 @@ TrainerState save_state(TrainingParts& parts) {
   return state;
 }
 
+void load_parameters(TrainingParts& parts, const std::vector<float>& parameters) {
+  parts.synchronize();
+  place_parameters(parts, parameters);
+  parts.synchronize();
+  begin_own_state(parts);
+}
+
 void load_state(TrainingParts& parts, const TrainerState& state) {
   parts.synchronize();
   parts.sync->reset();
   Device& device = parts.rank.device;
   Communicator& world = parts.rank.communicator;
   Stream& compute = *parts.compute;
-  float* const parameters = parts.model.params();
   const bool root = parts.rank.rank == 0;
-  const auto floats = static_cast<size_t>(parts.divided.is_divided() ? make_layout(parts.options.model).num_floats
-                                                                     : parts.model.layout().num_floats);
   const std::vector<float*> arrays = parts.optimizer->state();
-  if (root && (state.parameters.size() != floats || state.optimizer.size() != arrays.size()))
-    throw Error(Cause::internal, "the state of another trainer");
+  if (root && state.optimizer.size() != arrays.size()) throw Error(Cause::internal, "the state of another trainer");
   distribute_feedback(parts, state.feedback);
   std::string mine(reinterpret_cast<const char*>(&state.step), sizeof state.step);
   if (state.loss_scale) mine.append(reinterpret_cast<const char*>(&*state.loss_scale), sizeof(LossScale));
@@ -343,20 +364,13 @@ void load_state(TrainingParts& parts, const TrainerState& state) {
   if (LossScale* scale = parts.optimizer->loss_scale(); scale && agreed.size() > sizeof state.step)
     device.copy_in(compute, scale, agreed.data() + sizeof state.step, sizeof *scale);
   parts.synchronize();
-  if (parts.divided.is_divided()) {
-    const std::vector<float> held = distribute_divided(parts, root ? &state.parameters : nullptr);
-    write_floats(parts, parameters, parts.shards_parameters() ? collect(held, parts.owned()) : held);
-    for (size_t i = 0; i < arrays.size(); ++i)
-      write_floats(parts, arrays[i],
-                   collect(distribute_divided(parts, root ? &state.optimizer[i] : nullptr), parts.owned()));
-  } else {
-    if (parts.shards_parameters()) {
-      distribute_owned(parts, parameters, root ? &state.parameters : nullptr);
-    } else {
-      if (root) write_floats(parts, parameters, state.parameters);
-      if (parts.rank.world_size > 1) world.broadcast(parameters, floats, DType::f32, 0, compute);
-    }
-    for (size_t i = 0; i < arrays.size(); ++i) distribute_owned(parts, arrays[i], root ? &state.optimizer[i] : nullptr);
+  place_parameters(parts, state.parameters);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::vector<float>* const array = root ? &state.optimizer[i] : nullptr;
+    if (parts.divided.is_divided())
+      write_floats(parts, arrays[i], collect(distribute_divided(parts, array), parts.owned()));
+    else
+      distribute_owned(parts, arrays[i], array);
   }
   load_buffers(parts, state.buffers);
   parts.synchronize();

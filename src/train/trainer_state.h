@@ -25,6 +25,9 @@ TrainerState save_state(TrainingParts& parts);
 /// Continues from the state that rank 0 passes; other ranks' argument is ignored. The number of ranks and the strategy
 /// may differ from those of save_state. Collective; blocks.
 void load_state(TrainingParts& parts, const TrainerState& state);
+/// Begins with the parameters that rank 0 passes, in layout order; other ranks' argument is ignored. Collective;
+/// blocks.
+void load_parameters(TrainingParts& parts, const std::vector<float>& parameters);
 
 /// Of this rank's layout, in its order. Collective where shards_parameters(); blocks.
 std::vector<float> read_parameters(TrainingParts& parts);

@@ -108,4 +108,44 @@ def check_bad_places_are_refused_before_training(case):
         assert not case.path("r").exists(), "it was trained first"
 
 
+LLAMA = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "vocab_size": 300, "max_position_embeddings": 16}
+
+
+def train_llama(case, name, *words):
+    """Its weights after an epoch, by name."""
+    case.run("train", "--backend", "cpu", "--model", "llama/config.json", "--devices", "1", "--epochs", "1", "-q", "--validation", "0",
+             "-o", name, "--save", f"{name}.safetensors", *words)
+    return read(case.path(f"{name}.safetensors"))[1]
+
+
+def check_training_begins_with_given_weights(case):
+    """Of a config.json as Hugging Face writes it, under both names, on one device, and on those that divide the model."""
+    case.path("llama").mkdir()
+    case.write("llama/config.json", json.dumps(LLAMA))
+    own = train_llama(case, "own")
+    foreign = train_llama(case, "foreign", "--save-names", "huggingface")
+    query, qkv = foreign["model.layers.1.self_attn.q_proj.weight"], own["layers.2.attention.qkv.weight"]
+    assert query[0] == [16, 16] and qkv[0] == [32, 16] and query[1] == qkv[1][:256]
+    again = [train_llama(case, f"again-{weights}", "--weights", f"{weights}.safetensors") for weights in ("own", "foreign")]
+    assert again[0] == again[1] and again[0] != own
+    for plan in ("tp2", "pp2,m2", "dp2,zero3"):
+        divided = train_llama(case, plan.split(",")[0], "--weights", "own.safetensors", "--plan", plan)
+        for name, (_, values) in divided.items():
+            assert max(abs(a - b) for a, b in zip(values, again[0][name][1])) < 1e-4, f"{plan}: {name}"
+
+
+def check_weights_of_another_model_are_refused(case):
+    case.path("llama").mkdir()
+    case.write("llama/config.json", json.dumps(LLAMA))
+    train_llama(case, "foreign", "--save-names", "huggingface")
+    case.write("llama/config.json", json.dumps({**LLAMA, "intermediate_size": 32}))
+    words = ("train", "--backend", "cpu", "--model", "llama/config.json", "--epochs", "1", "-q", "-o", "r")
+    case.refused(2, "data-corrupt", *words, "--weights", "foreign.safetensors", says=["model.layers.0.mlp.gate_proj.weight", "[24, 16]"])
+    case.refused(2, "usage", *words, "--weights", "llama", says=["--weights", "model.safetensors.index.json"])
+    case.refused(2, "usage", *words, "--save-names", "pytorch", says=["--save-names", "huggingface"])
+    case.refused(2, "usage", "train", "--backend", "cpu", "--model", "medium", "--epochs", "1", "-q", "-o", "r", "--save-names",
+                 "huggingface", says=["medium", "Hugging Face"])
+
+
 harness.main(globals())

@@ -24,6 +24,9 @@ ModelSpec narrow(ModelSpec model) {
     const bool is_image = layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
     layer.units = std::min<int64_t>(layer.units, is_image ? 16 : 64);
     if (layer.kind == LayerKind::transformer_block) layer.heads = 4;
+    layer.kv_heads = std::min<int64_t>(layer.kv_heads, 2);
+    layer.head_dim = std::min<int64_t>(layer.head_dim, 16);
+    layer.hidden = std::min<int64_t>(layer.hidden, 176);
     layer.vocabulary = std::min<int64_t>(layer.vocabulary, 500);
   }
   if (model.layers.front().vocabulary > 0) {  // of tokens

@@ -92,6 +92,8 @@ void parse_records(std::string_view bytes) {
   for (const Record& record : run.records) expect_round_trip(record_to_json(record), record_to_json, record_from_json);
 }
 
+void parse_weight_index(std::string_view bytes) { shards_from_json(bytes, "input"); }
+
 void parse_model(std::string_view bytes) {
   expect_round_trip(model_to_json(model_from_json(bytes, "input")), model_to_json, model_from_json);
 }
@@ -168,6 +170,7 @@ constexpr Target kTargets[] = {
     {"csv", parse_csv},
     {"records", parse_records},
     {"model", parse_model},
+    {"weight_index", parse_weight_index},
     {"prices", parse_prices},
     {"gpu_kind", parse_gpu_kind},
     {"ply", parse_ply_cloud},

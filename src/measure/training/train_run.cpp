@@ -109,7 +109,10 @@ class TrainRank {
         input_(make_training_data(rank, trainer_, data, split, settings.trainer.plan, deadline())),
         steps_(static_cast<int64_t>(split.train.size()) / settings.trainer.plan.global_batch),
         done_(settings.start.step) {
-    if (done_ > 0) load_state(trainer_.parts(), settings.state);
+    if (done_ > 0)
+      load_state(trainer_.parts(), settings.state);
+    else if (settings.has_weights)
+      load_parameters(trainer_.parts(), settings.state.parameters);
   }
 
   void run() {

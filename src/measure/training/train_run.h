@@ -21,8 +21,9 @@ struct TrainSettings {
   /// outstanding, it is called at the next step at which they do not, at the latest at the end of the epoch:
   /// checkpoints do not change the training.
   int64_t checkpoint_every = 0;
-  TrainingPoint start;  // where to go on: equal on all processes
-  TrainerState state;   // of `start`, on the root process; unused at step 0
+  TrainingPoint start;       // where to go on: equal on all processes
+  TrainerState state;        // of `start`, on the root process; at step 0 its parameters alone, if has_weights
+  bool has_weights = false;  // on all processes: the training begins with the parameters of `state`
 };
 
 /// Callbacks on the root process.

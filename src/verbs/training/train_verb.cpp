@@ -23,7 +23,9 @@
 #include "setup/failure_watch.h"
 #include "setup/provenance.h"
 #include "setup/training_setup.h"
+#include "setup/weight_files.h"
 #include "spec/run_folder.h"
+#include "train/foreign_names.h"
 #include "train/named_weights.h"
 #include "verbs/training/shrink.h"
 #include "verbs/training/study_identity.h"
@@ -34,8 +36,14 @@ namespace {
 
 constexpr int64_t kSyntheticRows = 10'000;
 
+constexpr const char *kOwnNames = "amdahl", *kForeignNames = "huggingface";
+
 /// Before anything is trained: the file of the weights can be written.
-void check_save(const std::string& path) {
+void check_save(const std::string& path, const std::string& names, const ModelSpec& model) {
+  if (names != kOwnNames && names != kForeignNames)
+    throw Error(Cause::usage, fmt::format("`save_names`: unknown names '{}'", names),
+                choices_hint(names, {kOwnNames, kForeignNames}));
+  if (names == kForeignNames) foreign_parts(model);
   if (path.empty()) return;
   if (!path.ends_with(".safetensors"))
     throw Error(Cause::usage, fmt::format("`save`: '{}' does not end in .safetensors", path),
@@ -49,7 +57,7 @@ TrainSettings make_settings(const TrainConfig& config, const ModelSpec& model) {
   if (config.devices < 1) throw Error(Cause::usage, fmt::format("`devices` is {}", config.devices), "at least 1");
   if (config.check_every < 0)
     throw Error(Cause::usage, fmt::format("`check_every` is {}", config.check_every), "a number of steps, or 0");
-  check_save(config.save);
+  check_save(config.save, config.save_names, model);
   if (config.batch_size < 1)
     throw Error(Cause::usage, fmt::format("`batch_size` is {}", config.batch_size), "at least 1");
   if (!(config.validation_fraction >= 0 && config.validation_fraction < 1))
@@ -104,6 +112,7 @@ JobFacts job_facts(const TrainConfig& config, const TrainingSetup& setup) {
   facts["output_dir"] = config.rank_chose_output_dir ? "" : whole(config.output_dir);
   facts["checkpoint_dir"] = whole(config.checkpoint_dir);
   facts["save"] = whole(config.save);
+  if (!config.weights.empty()) facts["weights"] = whole(config.weights);
   return facts;
 }
 
@@ -251,6 +260,11 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   outcome.run_dir = config.output_dir;
   outcome.is_root = fleet->is_root();
   checkpoints.load(*fleet, settings, observer);
+  settings.has_weights = !config.weights.empty() && settings.start.step == 0;
+  if (settings.has_weights && fleet->is_root()) {
+    settings.state.parameters = read_weights(setup.model, config.weights);
+    observer.note(fmt::format("weights from {}", config.weights));
+  }
   if (shrunk && fleet->is_root()) {
     observer.warning(shrunk_text(*shrunk, settings.start.step));
     if (const std::string dropped = drop_unused_feedback(settings.trainer.plan, settings.state); !dropped.empty())
@@ -299,7 +313,10 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   if (fleet->is_root()) outcome.weights = name_weights(setup.model, trained.parameters);
   outcome.weights.insert(outcome.weights.end(), trained.buffers.begin(), trained.buffers.end());
   if (fleet->is_root() && !config.save.empty())
-    save_safetensors(config.save, outcome.weights, {{"format", "pt"}, {"model", setup.model.name}});
+    save_safetensors(config.save,
+                     config.save_names == kForeignNames ? arrays_of(foreign_parts(setup.model), trained.parameters)
+                                                        : outcome.weights,
+                     {{"format", "pt"}, {"model", setup.model.name}});
   if (folder) folder->end();
   if (folder) outcome.report_path = run_report(config.output_dir, true).report_path;
   fleet->agree("done");  // no process exits while a peer still works

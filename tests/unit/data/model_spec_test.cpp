@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "plan/layer_kinds.h"
 
 namespace amdahl {
@@ -24,8 +26,28 @@ TEST(ModelSpec, CountsTheModelsOfTheField) {
   EXPECT_EQ(find_model_preset("gpt2-large").num_parameters(), 774'030'080);
   EXPECT_EQ(find_model_preset("gpt2-xl").num_parameters(), 1'557'611'200);
   EXPECT_EQ(find_model_preset("bert-base").num_parameters(), 109'482'240);
+  EXPECT_EQ(find_model_preset("bert-large").num_parameters(), 335'141'888);
   EXPECT_EQ(find_model_preset("resnet18").num_parameters(), 11'173'962);
   EXPECT_EQ(find_model_preset("resnet34").num_parameters(), 21'282'122);
+}
+
+// As the publishers count them: a tied head once.
+TEST(ModelSpec, CountsThePublishedDecoders) {
+  const std::map<std::string, int64_t> published{
+      {"llama3.2-1b", 1'235'814'400}, {"llama3.2-3b", 3'212'749'824},  {"llama3.1-8b", 8'030'261'248},
+      {"qwen2.5-0.5b", 494'032'768},  {"qwen2.5-1.5b", 1'543'714'304}, {"qwen2.5-7b", 7'615'616'512},
+      {"qwen3-0.6b", 596'049'920},    {"qwen3-1.7b", 1'720'574'976},   {"qwen3-8b", 8'190'735'360},
+      {"mistral-7b", 7'241'732'096},  {"smollm2-135m", 134'515'008}};
+  size_t found = 0;
+  for (const ModelSpec& preset : model_presets()) {
+    const LayerSpec& block = preset.layers[1];
+    if (block.kind != LayerKind::transformer_block || block.rope_theta == 0) continue;
+    ASSERT_TRUE(published.contains(preset.name)) << preset.name;
+    EXPECT_EQ(preset.num_parameters(), published.at(preset.name)) << preset.name;
+    EXPECT_EQ(preset.input_shape, std::vector<int64_t>{4096}) << preset.name;
+    ++found;
+  }
+  EXPECT_EQ(found, published.size());
 }
 
 // FLOP of GPT-2 per token, forward and backward: 6 per parameter of a GEMM (the padded classifier included, embeddings

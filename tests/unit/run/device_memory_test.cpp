@@ -25,6 +25,9 @@ ModelSpec narrow(const ModelSpec& preset) {
   for (LayerSpec& layer : model.layers) {
     if (&layer != &model.layers.back()) layer.units = smaller(layer.units);
     if (layer.heads > 0) layer.heads = 2, layer.units = 64;
+    layer.kv_heads = std::min<int64_t>(layer.kv_heads, 1);
+    layer.head_dim = std::min<int64_t>(layer.head_dim, 48);
+    layer.hidden = std::min<int64_t>(layer.hidden, 176);
     if (layer.kind == LayerKind::embedding || layer.kind == LayerKind::projection) layer.units = 64;
     if (layer.vocabulary > 0) layer.vocabulary = 300;
     if (layer.kind == LayerKind::layer_norm || layer.kind == LayerKind::pool || layer.kind == LayerKind::average_pool ||
