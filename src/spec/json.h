@@ -21,8 +21,8 @@
 namespace amdahl {
 
 /// Parses a model file (docs/schema/model.schema.json), or a config.json of Hugging Face, which has a "model_type";
-/// `origin` names the file in errors. Throws Error{usage} for a wrong or unknown field, with the nearest known name, and
-/// Error{version_refused}.
+/// `origin` names the file in errors. Throws Error{usage} for a wrong or unknown field, with the nearest known name,
+/// and Error{version_refused}.
 ModelSpec model_from_json(std::string_view text, std::string_view origin);
 /// Reads and parses the model file at `path`. Error{usage} when it cannot be read.
 ModelSpec load_model(const std::string& path);
