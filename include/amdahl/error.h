@@ -153,7 +153,7 @@ AMDAHL_API std::string format_duration(double seconds);
 /// Text of unknown origin, made safe for a terminal: control characters and invalid UTF-8 become \xNN, and a text of
 /// more than `longest` bytes is cut in the middle.
 AMDAHL_API std::string printable(std::string_view text, size_t longest = std::string_view::npos);
-/// The entry of `known` with the smallest edit distance to `word`; empty when none is close.
+/// The entry of `known` with the least edit distance to `word`, or that begins with it; empty when none is close.
 AMDAHL_API std::string nearest_name(std::string_view word, const std::vector<std::string>& known);
 /// Remedy for an unknown name: "medium? or one of medium, large".
 AMDAHL_API std::string choices_hint(std::string_view word, const std::vector<std::string>& known);

@@ -330,6 +330,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {
+  constexpr size_t kLeastBeginning = 4;  // "--batch" of "--batch-size"
   std::string best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
   const std::string lower_word = lower_case(word);
@@ -346,8 +347,10 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
         diagonal = above;
       }
     }
-    if (row[name.size()] < best_distance) {
-      best_distance = row[name.size()];
+    const bool begins = word.size() >= kLeastBeginning && lower_name.starts_with(lower_word);
+    const size_t distance = begins ? std::min<size_t>(row[name.size()], 1) : row[name.size()];
+    if (distance < best_distance) {
+      best_distance = distance;
       best = name;
     }
   }

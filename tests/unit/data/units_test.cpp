@@ -279,6 +279,7 @@ TEST(NearestName, IsTheOneOfTheSmallestEditDistance) {
     }
   }
   EXPECT_EQ(nearest_name("anything", {}), "");
+  EXPECT_EQ(nearest_name("--batch", {"--math", "--batch-size"}), "--batch-size");
   EXPECT_EQ(choices_hint("medum", {"medium", "large"}), "medium? or one of medium, large");
   EXPECT_EQ(choices_hint("q", {"medium", "large"}), "one of medium, large");
 }
