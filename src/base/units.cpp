@@ -330,7 +330,7 @@ std::string format_duration(double seconds) {
 }
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLeastBeginning = 4;  // "--batch" of "--batch-size"
+  constexpr size_t kLeastBeginning = 4;  // characters
   std::string best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
   const std::string lower_word = lower_case(word);

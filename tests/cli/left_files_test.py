@@ -49,7 +49,7 @@ def check_two_trainings_in_one_folder(case):
         first.kill()
         first.wait()
     kept = sorted(case.folder.glob("c/step-*.safetensors"))
-    assert 1 <= len(kept) <= 2, kept
+    assert 1 <= len(kept) <= 3, kept  # two, and one that was written when the signal came
     step = int(kept[-1].name[5:14])
     per_epoch = 22
     case.run(*words, "--epochs", step // per_epoch + 2, "-o", "third")

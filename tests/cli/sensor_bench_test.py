@@ -175,7 +175,7 @@ def check_wrong_input(case):
             (("--devices", "0"), ["--devices"]),
             (("--grid", "12x12"), ["--grid", "12x12"]),
             (("--grid", "12xx12"), ["--grid"]),
-            (("--grid", "0"), ["--grid: '0'"]),
+            (("--grid", "0"), ["--grid: 0 is too small"]),
             (("--points", "-4"), ["--points"]),
             (("--features", "0"), ["--features is 0"]),
             (("--voxel-modes", "count,mode"), ["--voxel-modes", "mode"]),
