@@ -184,7 +184,7 @@ def check_wrong_input(case):
             (("--voxel-modes", "max", "--merge", "bytes", "--mode", "data"), ["--merge bytes", "max"]),
             (("--merge", "tree"), ["--merge", "collective"]),
             (("--op", "fuse", "--shape", "30"), ["--shape", "30"]),
-            (("--op", "fuse", "--shape", "0x4"), ["--shape is 0"]),
+            (("--op", "fuse", "--shape", "0x4"), ["--shape: 0 is too small"]),
             (("--op", "fuse", "--targets", "0"), ["--targets is 0"]),
             (("--op", "fuse", "--batch-sizes", "0"), ["--batch-sizes"]),
             (("--dtype", "i32"), ["--dtype", "bf16"]),
