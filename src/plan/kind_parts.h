@@ -38,9 +38,9 @@ inline LayerField boolean(std::string_view name, bool LayerSpec::*member) { retu
 inline LayerField number(std::string_view name, double LayerSpec::*member) { return {.name = name, .number = member}; }
 /// A field of an enumeration whose values have these names in their order.
 template <auto kMember>
-LayerField choice(std::string_view name, std::vector<std::string_view> choices) {
+LayerField choice(std::string_view name, const std::vector<std::string_view>& choices) {
   return {.name = name,
-          .choices = std::move(choices),
+          .choices = choices,
           .chosen = [](const LayerSpec& layer) { return static_cast<int64_t>(layer.*kMember); },
           .choose =
               [](LayerSpec& layer, int64_t value) {

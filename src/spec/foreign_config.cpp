@@ -132,7 +132,7 @@ std::string attention_of_layers(const Config& config) {
   if (!config.has("layer_types")) return "";
   std::set<std::string> kinds;
   for (const std::string& kind : config.fields().texts("layer_types")) kinds.insert(kind);
-  const std::string kind = kinds.size() == 1 ? *kinds.begin() : "";
+  std::string kind = kinds.size() == 1 ? *kinds.begin() : "";
   if (kind != "full_attention" && kind != "sliding_attention")
     config.fail("layer_types", fmt::format("has {}", fmt::join(kinds, ", ")),
                 "full_attention alone or sliding_attention alone: layers of several kinds are not computed");

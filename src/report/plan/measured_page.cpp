@@ -187,7 +187,7 @@ VerifyOutcome verification_in(const std::vector<Record>& records) {
         plan.measured_us = median_of(series.samples), plan.runs = static_cast<int64_t>(series.samples.size());
       if (!series.name.starts_with(kPredicted) || series.samples.empty()) continue;
       const std::string part = series.name.substr(kPredicted.size());
-      if (const std::optional<double> measured = record.value(part.c_str()))
+      if (const std::optional<double> measured = record.value(part))
         plan.parts.push_back({part, series.samples.front(), *measured});
     }
     if (!predicted || !low || !high || !(plan.measured_us > 0)) continue;
