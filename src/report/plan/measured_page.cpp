@@ -219,7 +219,7 @@ Page verification_page(const VerifyOutcome& outcome) {
   page.facts.push_back(fmt::format("global batch {}: the predicted best is {:.1f} % slower than the best measured",
                                    with_thousands(outcome.prediction.global_batch), 100 * outcome.loss_of_choice));
   if (outcome.refitted_error > 0)
-    page.facts.push_back(fmt::format("median error of these plans after a refit {:.1f} %: the machine file {}",
+    page.facts.push_back(fmt::format("median error after a refit {:.1f} %: the machine file {}",
                                      100 * outcome.refitted_error,
                                      outcome.corrected ? "was corrected" : "is as before"));
   PageSection plans{"plans", "Predicted and measured steps", {}, {}, {plans_table(outcome)}};
