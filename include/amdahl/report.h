@@ -296,8 +296,8 @@ struct AllOutcome {
   std::string page;            // HTML report of all parts; empty: nothing was measured
   bool failed = false;         // a part found problems or failed
 };
-/// One line per part, for a terminal.
-AMDAHL_API std::string to_text(const AllOutcome& outcome);
+/// The end and the result of each part, for a terminal of `width` columns (0: any).
+AMDAHL_API std::string to_text(const AllOutcome& outcome, int width = 0);
 
 /// Runs topology, doctor, links, collectives, study and sensor bench. A part that fails is reported and the next one
 /// starts. Before anything is measured, Error{environment_missing} for devices that are not present and Error{usage}

@@ -37,7 +37,7 @@ int all_command(AllArgs args, const std::string& command_line) {
     TerminalObserver observer(args.quiet);
     outcome = run_all(config, observer);
   }  // destroyed here, to clear its last line before the result
-  show(stdout, to_text(outcome));
+  show(stdout, text_of(outcome));
   if (!outcome.failed) return 0;
   std::vector<std::string> names;
   for (const AllPart& part : outcome.parts)

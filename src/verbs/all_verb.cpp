@@ -2,6 +2,7 @@
 #include "amdahl/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include "amdahl/study.h"
 #include "comm/world.h"
 #include "files/whole_file.h"
+#include "report/common/aligned_table.h"
 #include "setup/backends.h"
 #include "setup/training_setup.h"
 #include "spec/run_folder.h"
@@ -227,11 +229,14 @@ std::string_view end_text(AllPart::End end) {
 
 }  // namespace
 
-std::string to_text(const AllOutcome& outcome) {
+std::string to_text(const AllOutcome& outcome, int width) {
+  constexpr size_t kIndent = 23;  // columns before a part's result
+  const size_t room = width > 0 ? std::max(static_cast<size_t>(width), kIndent + 20) : 0;
   std::string text;
   for (const AllPart& part : outcome.parts) {
-    text += fmt::format("{:<13} {:<8} {}\n", part.name, end_text(part.end), part.result);
-    if (!part.run_dir.empty()) text += fmt::format("{:<13} {:<8} {:.1f} s, {}\n", "", "", part.seconds, part.run_dir);
+    const std::string row = fmt::format("{:<13} {:<8} {}", part.name, end_text(part.end), part.result);
+    text += fmt::format("{}\n", fmt::join(wrapped_lines(row, room, kIndent), "\n"));
+    if (!part.run_dir.empty()) text += fmt::format("{:<23}{:.1f} s, {}\n", "", part.seconds, part.run_dir);
   }
   if (!outcome.page.empty()) text += fmt::format("page: {}\n", outcome.page);
   return text;
