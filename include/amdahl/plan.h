@@ -70,6 +70,7 @@ struct LayerSpec {
   bool last_step_only = false;      // lstm, gru: the output is that of the last step
   int64_t kernel = 3, stride = 1;   // conv, residual_block
   bool tied = false;                // token_head: its weight is the table of the embedding, the first layer
+  int64_t chunk_rows = 0;           // token_head: tokens whose logits are in memory at once; 0: by head_chunk
   NormKind norm = NormKind::layer;  // transformer_block, layer_norm
   double epsilon = 1e-5;            // of these normalisations
   // transformer_block:

@@ -14,6 +14,14 @@
 
 namespace amdahl {
 
+/// From what a token head computes the loss of a micro-batch, and where it adds it (TokenLoss).
+struct TokenTargets {
+  const float* labels = nullptr;  // [tokens]
+  float* stats = nullptr;
+  float scale = 1;
+  const float* gradient_scale = nullptr;
+};
+
 /// What one layer keeps of a micro-batch in flight for its backward pass.
 struct LayerState {
   std::unique_ptr<Buffer> output;                // [rows, output width], after activation and dropout
@@ -21,6 +29,7 @@ struct LayerState {
   std::unique_ptr<Buffer> mask{};                // bits of "output != 0"; null where the backend does not use them
   std::vector<std::unique_ptr<Buffer>> saved{};  // of layers other than dense ones: what their backward reads
   const float* input = nullptr;                  // of the last forward; the same layers
+  TokenTargets targets{};                        // of a token head
   const void* d_added = nullptr;                 // what is added to d_output, see Layer::added_gradient; null: nothing
 
   float* out() const { return output->as<float>(); }

@@ -27,7 +27,11 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
                                nullptr};
     if (slice.bias >= 0)
       parameters.bias = storage_->layer_param(slice.bias), parameters.d_bias = storage_->layer_grad(slice.bias);
-    if (spec_.layers[i].kind != LayerKind::dense)
+    if (spec_.layers[i].kind == LayerKind::token_head) {
+      auto head = std::make_unique<TokenHead>(layer_context(i));
+      head_ = head.get();
+      layers_.push_back(std::move(head));
+    } else if (spec_.layers[i].kind != LayerKind::dense)
       layers_.push_back(make_typed_layer(layer_context(i)));
     else if (options_.make_layer)
       layers_.push_back(options_.make_layer(i, parameters));
@@ -46,9 +50,6 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
       state(slot, i - 1).d_added = layer(i).added_gradient(state(slot, i));
   scratch_.allocate();
   typed_.allocate();
-  if (options_.tensor && range_.last == spec_.layers.size() && spec_.layers.back().kind == LayerKind::token_head)
-    loss_parts_ = device_.allocate(float_bytes(options_.max_rows * spec_.labels_per_row() * kShardLossFloats *
-                                               (1 + options_.tensor->place().size)));
 }
 
 int64_t Model::divided_floats(const Shape& tokens, int64_t rows) const {
@@ -151,6 +152,7 @@ GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_
 
 void Model::forward(Stream& stream, const BatchView& batch, bool training, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
+  slot.training = training;
   const LayerRows rows = rows_of(batch, training);
   for (size_t i = range_.first; i < range_.last; ++i) {
     if (storage_->gate) storage_->gate->before(stream, gated(i, false));
@@ -159,49 +161,23 @@ void Model::forward(Stream& stream, const BatchView& batch, bool training, int s
   }
 }
 
-void Model::shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
-  const int64_t rows = batch.rows * spec_.labels_per_row(), vocabulary = spec_.output_width();
-  const TensorPlace place = options_.tensor->place();
-  const RowRange held = vocabulary_rows(vocabulary, place);
-  float* const mine = loss_parts_->as<float>();
-  float* const all = mine + rows * kShardLossFloats;
-  TokenLossShard shard{.logits = slot_states(slot).back().output->data(),
-                       .labels = batch.targets,
-                       .parts = mine,
-                       .rows = rows,
-                       .first = held.begin,
-                       .classes = std::min(held.end, vocabulary) - held.begin,
-                       .stride = held.rows(),
-                       .type = ops_.compute_type()};
-  ops_.sequence().token_loss_parts(stream, shard);
-  options_.tensor->gather(stream, mine, all, rows * kShardLossFloats);
-  shard.parts = all;
-  shard.shards = place.size;
-  shard.stats = stats_->as<float>();
-  shard.scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * spec_.labels_per_row()));
-  shard.accumulate = accumulate;
-  ops_.sequence().token_loss_of_parts(stream, shard);
-}
-
-void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int slot) {
-  const int64_t width = spec_.output_width();
-  if (loss_parts_) return shard_loss(stream, batch, accumulate, slot);
-  if (spec_.layers.back().kind == LayerKind::token_head) {
-    const int64_t labels = spec_.labels_per_row();
-    return ops_.sequence().token_loss(
-        stream, {.logits = slot_states(slot).back().output->data(),
-                 .labels = batch.targets,
-                 .stats = stats_->as<float>(),
-                 .rows = batch.rows * labels,
-                 .classes = width,
-                 .stride = padded_vocabulary(width),
-                 .scale = static_cast<float>(1.0 / static_cast<double>(batch.global_rows * labels)),
-                 .type = ops_.compute_type(),
-                 .accumulate = accumulate,
-                 .gradient_scale = gradient_scale_});
+void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int slot_index) {
+  if (head_) {
+    Slot& slot = slots_[static_cast<size_t>(slot_index)];
+    const size_t last = range_.last - 1;
+    const double labels = static_cast<double>(batch.global_rows * spec_.labels_per_row());
+    state(slot, last).targets = {batch.targets, stats_->as<float>(), static_cast<float>(1.0 / labels), gradient_scale_};
+    if (!accumulate) head_->set_loss();
+    if (slot.training) return;
+    if (storage_->gate) storage_->gate->before(stream, gated(last, false));
+    head_->evaluate(stream, rows_of(batch, false), state(slot, last));
+    if (storage_->gate) storage_->gate->after(stream, gated(last, false));
+    return;
   }
   const auto share = [&](int64_t values) { return static_cast<float>(1.0 / static_cast<double>(values)); };
-  float *const outputs_ = outputs(slot), *const gradient = output_gradient(slot), *const stats = stats_->as<float>();
+  const int64_t width = spec_.output_width();
+  float *const outputs_ = outputs(slot_index), *const gradient = output_gradient(slot_index),
+               *const stats = stats_->as<float>();
   if (spec_.loss == LossKind::mse)
     ops_.loss().mse_loss(stream, {outputs_, batch.targets, gradient, stats, batch.rows, width,
                                   share(batch.global_rows * width), accumulate, gradient_scale_});

@@ -10,6 +10,7 @@
 #include "model/layer.h"
 #include "model/parameter_layout.h"
 #include "model/parameter_storage.h"
+#include "model/token_head.h"
 #include "model/typed_layer.h"
 #include "ops/ops.h"
 
@@ -88,7 +89,7 @@ class Model {
   /// Floats of the input of the first layer held here, and of the output of the last one, for so many rows.
   int64_t input_floats(int64_t rows) const;
   int64_t output_floats(int64_t rows) const;
-  /// [rows, output width of the last layer held here]
+  /// [rows, output width of the last layer held here]. A token head has none.
   float* outputs(int slot = 0) { return slot_states(slot).back().out(); }
   /// Gradient of `outputs`; written by `loss`, or received from the stage that holds the layers above.
   float* output_gradient(int slot = 0) { return slot_states(slot).back().d_out(); }
@@ -103,7 +104,8 @@ class Model {
   void forward(Stream& stream, const BatchView& batch, bool training, int slot = 0);
   /// A float on the device that `loss` multiplies the gradient by (LossScale); null: 1.
   void scale_gradient(const float* scale) { gradient_scale_ = scale; }
-  /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient.
+  /// Loss of the slot's last forward into loss_stats (sum over calls when `accumulate`), and its gradient. A token head
+  /// computes both in the slot's backward if that forward was of training.
   void loss(Stream& stream, const BatchView& batch, bool accumulate, int slot = 0);
   /// Zeroes loss_stats, of a model part that computes no loss.
   void clear_loss(Stream& stream) { device_.fill_zero(stream, stats_->data(), stats_->bytes()); }
@@ -120,6 +122,7 @@ class Model {
   struct Slot {
     std::vector<LayerState> states;   // of the layers held here
     std::unique_ptr<Buffer> d_input;  // null where the first layer is the model's first
+    bool training = true;             // of the last forward
   };
   /// The arguments of one backward call.
   struct Pass {
@@ -143,7 +146,6 @@ class Model {
     return layer < options_.divided_tokens.size() && options_.divided_tokens[layer];
   }
   int64_t divided_floats(const Shape& tokens, int64_t rows) const;
-  void shard_loss(Stream& stream, const BatchView& batch, bool accumulate, int slot);
   LayerRows rows_of(const BatchView& batch, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
@@ -169,10 +171,10 @@ class Model {
   ModelOptions options_;
   const float* gradient_scale_ = nullptr;
   std::unique_ptr<Buffer> stats_;
-  std::unique_ptr<Buffer> loss_parts_;  // of a divided token head: of this rank, then of all
   Scratch scratch_;
   Scratch typed_;                               // gathered parameters in the compute type
   std::vector<std::unique_ptr<Layer>> layers_;  // of range()
+  TokenHead* head_ = nullptr;                   // the last of them, where it is one
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Event>> chain_;  // gradient of a layer's output is complete; awaited by the second stream
   std::unique_ptr<Event> weights_done_;

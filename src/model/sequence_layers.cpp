@@ -1,4 +1,4 @@
-// Layers at the ends of sequence models: embedding, projection, normalisation, pooling and the classifier of tokens.
+// Layers at the ends of sequence models: embedding, projection, normalisation and pooling.
 #include <algorithm>
 
 #include "model/typed_layer.h"
@@ -249,85 +249,6 @@ class PoolLayer final : public TypedLayer {
   }
 };
 
-/// [rows, steps, units] -> logits [rows, steps, padded vocabulary] in the compute type. The loss overwrites them with
-/// their gradient, so output and d_output are one buffer.
-class TokenHead final : public TypedLayer {
- public:
-  using TypedLayer::TypedLayer;
-
-  LayerState make_state(int64_t max_rows) const override {
-    reserve_tokens(input_tokens(max_rows), units());
-    LayerState state;
-    state.output = buffer(max_rows * steps() * padded(), type());
-    if (!computes_in_f32()) {
-      state.saved.push_back(buffer(max_rows * input_width(), type()));
-      if (spec().tied) typed_table_ = buffer(padded() * units(), type());
-    }
-    return state;
-  }
-
- protected:
-  void compute(Stream& stream, const LayerRows& rows, const float* own_input, LayerState& state) override {
-    const float* const input = input_tokens(rows.rows).gather(stream, own_input, token_scratch(), units());
-    const void *x = input, *table = tensor(0).value;
-    if (!computes_in_f32()) {
-      ops().matmul().convert(stream, input, state.saved[0]->data(), type(), rows.rows * input_width());
-      x = state.saved[0]->data();
-      if (spec().tied)
-        ops().matmul().convert(stream, tensor(0).value, typed_table_->data(), type(), padded() * units());
-      else
-        convert_parameters(stream);
-      table = typed_table();
-    }
-    ops().matmul().matmul(stream, {.a = x,
-                                   .b = table,
-                                   .c = state.output->data(),
-                                   .m = rows.rows * steps(),
-                                   .n = padded(),
-                                   .k = units(),
-                                   .transpose_b = true,
-                                   .type = type(),
-                                   .c_type = type()});
-  }
-  void gradients(Stream& stream, const LayerRows& rows, const float* input, const LayerState& state, float* d_input,
-                 bool accumulate) override {
-    const TokenPart part = input_tokens(rows.rows);
-    const void* x = state.saved.empty() ? nullptr : state.saved[0]->data();
-    if (computes_in_f32()) x = part.gather(stream, input, token_scratch(), units());
-    const void* d_logits = state.output->data();
-    ops().matmul().matmul(stream, {.a = d_logits,
-                                   .b = x,
-                                   .c = tensor(0).gradient,
-                                   .m = padded(),
-                                   .n = units(),
-                                   .k = rows.rows * steps(),
-                                   .transpose_a = true,
-                                   .type = type(),
-                                   .accumulate = accumulate});
-    float* const dx = part.is_divided() ? token_scratch() : d_input;  // the GEMM above has read the input there
-    if (d_input)
-      ops().matmul().matmul(stream, {.a = d_logits,
-                                     .b = computes_in_f32() ? tensor(0).value : typed_table(),
-                                     .c = dx,
-                                     .m = rows.rows * steps(),
-                                     .n = units(),
-                                     .k = padded(),
-                                     .type = type()});
-    if (!d_input) return;
-    if (!part.is_divided()) return sum_parts(stream, d_input, rows.rows * input_width(), DType::f32);
-    part.sum(stream, dx, units(), DType::f32);
-    take_tokens(stream, part, dx, d_input, units());
-  }
-
- private:
-  int64_t steps() const { return context().input[0]; }
-  int64_t units() const { return context().input[1]; }
-  int64_t padded() const { return vocabulary_rows(spec().vocabulary, place()).rows(); }
-  const void* typed_table() const { return spec().tied ? typed_table_->data() : typed(0); }
-
-  mutable std::unique_ptr<Buffer> typed_table_;
-};
-
 }  // namespace
 
 std::unique_ptr<Layer> make_embedding_layer(const LayerContext& context) {
@@ -338,6 +259,5 @@ std::unique_ptr<Layer> make_projection_layer(const LayerContext& context) {
 }
 std::unique_ptr<Layer> make_norm_layer(const LayerContext& context) { return std::make_unique<NormLayer>(context); }
 std::unique_ptr<Layer> make_pool_layer(const LayerContext& context) { return std::make_unique<PoolLayer>(context); }
-std::unique_ptr<Layer> make_token_head(const LayerContext& context) { return std::make_unique<TokenHead>(context); }
 
 }  // namespace amdahl

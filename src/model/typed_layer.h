@@ -149,7 +149,8 @@ class TypedLayer : public Layer {
   bool converts_ = false;  // has converted its parameters
 };
 
-/// Makes the layer of any kind but dense. Error{environment_missing} where this build lacks its operations.
+/// Makes the layer of any kind but dense and token_head. Error{environment_missing} where this build lacks its
+/// operations.
 std::unique_ptr<Layer> make_typed_layer(const LayerContext& context);
 
 }  // namespace amdahl

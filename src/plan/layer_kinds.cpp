@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -172,6 +173,15 @@ int64_t padded_vocabulary(int64_t vocabulary) {
   return (vocabulary + kVocabularyTile - 1) / kVocabularyTile * kVocabularyTile;
 }
 
+int64_t head_chunk(const LayerSpec& head, int64_t tokens, int64_t token_bytes) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30, kFewestTokens = 1024, kTile = 128;
+  if (head.chunk_rows > 0) return std::min(head.chunk_rows, tokens);
+  const int64_t most = std::max(kMostBytes / token_bytes / kTile * kTile, kFewestTokens);
+  if (tokens <= most) return tokens;
+  const int64_t chunks = (tokens + most - 1) / most;
+  return ((tokens + chunks - 1) / chunks + kTile - 1) / kTile * kTile;
+}
+
 const std::vector<LayerKindRow>& layer_kinds() {
   using L = LayerSpec;
   static const std::vector<LayerKindRow> rows{
@@ -253,7 +263,8 @@ const std::vector<LayerKindRow>& layer_kinds() {
       {LayerKind::token_head,
        "token_head",
        "logits of every step",
-       {required("vocabulary", &L::vocabulary, 2), boolean("tied", &L::tied)},
+       {required("vocabulary", &L::vocabulary, 2), boolean("tied", &L::tied),
+        omitted(integer("chunk_rows", &L::chunk_rows))},
        head_problem,
        head_output,
        head_parameters,

@@ -82,5 +82,9 @@ inline bool passes_images(LayerKind below, LayerKind above) {
 /// Rows of an embedding table or a token head in memory: a multiple of 128, so that GEMMs over the vocabulary run on
 /// aligned tiles.
 int64_t padded_vocabulary(int64_t vocabulary);
+/// Of `tokens` tokens those whose logits, `token_bytes` each, a token head has in memory at once. Without chunk_rows as
+/// many as take 1 GiB but at least 1,024, in chunks of equal size: each chunk adds to the gradient of the whole table,
+/// which fewer rows would not hide.
+int64_t head_chunk(const LayerSpec& head, int64_t tokens, int64_t token_bytes);
 
 }  // namespace amdahl

@@ -45,6 +45,8 @@ void expect_counted_bytes(const std::string& text, int64_t rows) {
   plan.global_batch = rows;
   std::vector<ModelSpec> models;
   for (const ModelSpec& preset : model_presets()) models.push_back(narrow(preset));
+  models.push_back(narrow(find_model_preset("gpt2")));
+  models.back().layers.back().chunk_rows = 48;
   if (plan.compress > 0 || plan.virtual_shards > 0) models.push_back(find_model_preset("large-6.9m"));
   for (const ModelSpec& model : models) {
     if (!plan_feasible(plan, model).ok) continue;

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <utility>
+
 #include "parallel/pipeline/schedule.h"
 #include "plan/layer_kinds.h"
 #include "plan/plan_rules.h"
@@ -23,7 +26,8 @@ std::vector<SmallModel> all_models() {
   return models;
 }
 
-/// Backward has twice the products of forward, less those of the gradient of the features.
+/// Backward has twice the products of forward, less those of the gradient of the features; and a token head's of
+/// forward.
 TEST(StageRecording, HasTheFlopOfTheFormulas) {
   constexpr int64_t kRows = 3;
   for (const auto& [name, model] : all_models()) {
@@ -33,12 +37,14 @@ TEST(StageRecording, HasTheFlopOfTheFormulas) {
     };
     double forward = 0;
     for (size_t i = 0; i < model.layers.size(); ++i) forward += flops_of(i);
-    EXPECT_NEAR(stage.forward.flops() / forward, 1, 1e-12) << name;
+    const size_t last = model.layers.size() - 1;
+    const double logits = model.layers[last].kind == LayerKind::token_head ? flops_of(last) : 0;
+    EXPECT_NEAR(stage.forward.flops() / (forward - logits), 1, 1e-12) << name;
     const LayerSpec& first = model.layers[0];
     double left_out = flops_of(0);
     if (first.kind == LayerKind::lstm || first.kind == LayerKind::gru)
       left_out *= static_cast<double>(model.input_shape[1]) / static_cast<double>(model.input_shape[1] + first.units);
-    EXPECT_NEAR(stage.backward.flops() / (2 * forward - left_out), 1, 1e-12) << name;
+    EXPECT_NEAR(stage.backward.flops() / (2 * forward - left_out + logits), 1, 1e-12) << name;
     EXPECT_NEAR((stage.forward.flops() + stage.backward.flops()) / step_flops(model, kRows), 1, 1e-12) << name;
   }
 }
@@ -55,6 +61,26 @@ TEST(StageRecording, RecomputationKeepsLess) {
   };
   EXPECT_EQ(kept(Recompute::none) - kept(Recompute::block), 2 * floats * (15 * 768 + 12 + 4));
   EXPECT_EQ(kept(Recompute::none) - kept(Recompute::selective), 2 * floats * (10 * 768 + 2));
+}
+
+/// Llama 3 8B's vocabulary: the memory of logits does not grow with the tokens, and theirs alone is a GiB.
+TEST(StageRecording, HoldsTheLogitsOfOneChunk) {
+  ModelSpec model = small_gpt(false);
+  model.layers.front().vocabulary = model.layers.back().vocabulary = 128'256;
+  const auto recorded = [&](int64_t rows, MathMode math) {
+    return record_stage(model, whole_model(model, rows), BackendKind::cuda, math);
+  };
+  const int64_t row_tokens = model.input_shape[0];
+  for (const auto& [math, type] : {std::pair{MathMode::fp32, DType::f32}, {MathMode::bf16, DType::bf16}}) {
+    const int64_t token_bytes = 128'256 * static_cast<int64_t>(size_of(type));
+    const int64_t rows = (int64_t{8} << 30) / token_bytes / row_tokens;
+    const StageRecording few = recorded(rows, math), many = recorded(4 * rows, math);
+    EXPECT_LT(few.shared_bytes, (int64_t{1} << 30) + 2 * 128'256 * 16 * 4);
+    EXPECT_GT(few.shared_bytes, (int64_t{7} << 30) / 8);
+    EXPECT_LT(std::abs(many.shared_bytes - few.shared_bytes), int64_t{1} << 26);
+    EXPECT_LT(many.slot_bytes, int64_t{4} << 30);  // logits of all tokens: 32 GiB
+    EXPECT_NEAR(many.backward.flops() / few.backward.flops(), 4, 1e-9);
+  }
 }
 
 TEST(StageRecording, CountsWhatTensorParallelRanksExchange) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "files/safetensors.h"
 #include "setup/weight_files.h"
@@ -21,10 +22,15 @@ namespace {
 
 using nlohmann::json;
 
-/// Floats from one output to the next: logits lie in the padded vocabulary.
-int64_t output_stride(const ModelSpec& spec) {
-  const LayerSpec& last = spec.layers.back();
-  return last.kind == LayerKind::token_head ? padded_vocabulary(last.vocabulary) : spec.output_width();
+/// The logits of each token of `inputs`, of a head with this table. It keeps none itself.
+std::vector<float> logits_of(const std::vector<float>& inputs, const float* table, const LayerSpec& head,
+                             int64_t width) {
+  std::vector<float> logits;
+  for (size_t token = 0; token < inputs.size(); token += static_cast<size_t>(width))
+    for (int64_t i = 0; i < head.vocabulary; ++i)
+      logits.push_back(static_cast<float>(
+          std::inner_product(table + i * width, table + (i + 1) * width, inputs.data() + token, 0.0)));
+  return logits;
 }
 
 json first_pass(const ModelSpec& spec, const std::vector<float>& parameters, const JobData& data, int64_t rows) {
@@ -32,7 +38,12 @@ json first_pass(const ModelSpec& spec, const std::vector<float>& parameters, con
   Device& device = *job.devices[0];
   const auto stream = device.make_stream("compute");
   const Deadline deadline = Deadline::after_seconds(60);
-  Model model(spec, device, *job.ops[0], {.max_rows = rows, .seed = 1});
+  const auto storage = std::make_shared<ParameterStorage>(device, make_layout(spec));
+  const LayerSpec& last = spec.layers.back();
+  const bool has_head = last.kind == LayerKind::token_head;
+  Model model(spec, device, *job.ops[0], {.max_rows = rows, .seed = 1, .storage = storage});
+  Model below(spec, device, *job.ops[0],
+              {.max_rows = rows, .layers = {0, spec.layers.size() - has_head}, .storage = storage});
   model.initialise(*stream, deadline);
   const auto upload = [&](const std::vector<float>& values, void* to) {
     device.copy_in(*stream, to, values.data(), values.size() * sizeof(float));
@@ -44,19 +55,18 @@ json first_pass(const ModelSpec& spec, const std::vector<float>& parameters, con
   upload(data.targets, targets->data());
   const BatchView batch{features->as<float>(), targets->as<float>(), rows, 0, rows};
   model.forward(*stream, batch, true);
-  const int64_t stride = output_stride(spec), width = spec.output_width();
-  const int64_t count = model.output_floats(rows) / width;
-  std::vector<float> stored(static_cast<size_t>(count * stride)), outputs, gradients(parameters.size());
-  device.copy_out(*stream, stored.data(), model.outputs(), stored.size() * sizeof(float));
+  below.forward(*stream, batch, true);
+  std::vector<float> outputs(static_cast<size_t>(below.output_floats(rows))), gradients(parameters.size());
+  device.copy_out(*stream, outputs.data(), below.outputs(), outputs.size() * sizeof(float));
   model.loss(*stream, batch, false);
   model.backward(*stream, batch, false, {});
   float stats[kLossStats];
   device.copy_out(*stream, gradients.data(), model.grads(), gradients.size() * sizeof(float));
   device.copy_out(*stream, stats, model.loss_stats(), sizeof stats);
   stream->synchronize(deadline);
-  for (int64_t i = 0; i < count; ++i) {
-    const auto begin = stored.begin() + i * stride;
-    outputs.insert(outputs.end(), begin, begin + width);
+  if (has_head) {
+    const TensorSlice& table = model.layout().layers[last.tied ? 0 : spec.layers.size() - 1].tensors[0];
+    outputs = logits_of(outputs, parameters.data() + table.begin, last, table.spec.shape[1]);
   }
   json by_name = json::object();
   for (const NamedArray& array : arrays_of(foreign_parts(spec), gradients)) by_name[array.name] = array.values;

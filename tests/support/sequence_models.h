@@ -52,6 +52,14 @@ inline ModelSpec small_gpt(bool tied) {
       {9}};
 }
 
+/// Logits of 7 tokens at once, which ends within a row and leaves a shorter last chunk.
+inline ModelSpec small_chunks(bool tied) {
+  ModelSpec model = small_gpt(tied);
+  model.name = "small-chunks";
+  model.layers.back().chunk_rows = 7;
+  return model;
+}
+
 /// A small_gpt with blocks like `block`, and the normalisation of these behind them.
 inline ModelSpec small_decoder(std::string name, const LayerSpec& block, bool tied) {
   ModelSpec model = small_gpt(tied);
@@ -143,6 +151,8 @@ inline std::vector<SmallModel> small_sequence_models() {
   return {{"transformer", small_transformer()},
           {"gpt_tied", small_gpt(true)},
           {"gpt_untied", small_gpt(false)},
+          {"gpt_chunks", small_chunks(true)},
+          {"gpt_untied_chunks", small_chunks(false)},
           {"bert", small_bert()},
           {"llama", small_llama()},
           {"qwen", small_qwen()},

@@ -58,6 +58,22 @@ TEST(ModelSpec, CountsTheOperationsOfGpt2) {
   EXPECT_DOUBLE_EQ(step_flops(find_model_preset("gpt2"), 3), 3 * steps * per_token);
 }
 
+TEST(ModelSpec, ChunksOfLogitsAreEqualAndHaveAtMostAGibibyte) {
+  LayerSpec head;
+  head.kind = LayerKind::token_head;
+  EXPECT_EQ(head_chunk(head, 1, 4), 1);
+  EXPECT_EQ(head_chunk(head, 8192, int64_t{128} << 10), 8192);  // a GiB
+  EXPECT_EQ(head_chunk(head, 8193, int64_t{128} << 10), 4224);
+  EXPECT_EQ(head_chunk(head, 32'768, 50'304 * 2), 8192);  // gpt2 at batch 32, bf16
+  EXPECT_EQ(head_chunk(head, 8192, 128'256 * 2), 4096);   // Llama 3's vocabulary
+  EXPECT_EQ(head_chunk(head, 100'000, int64_t{4} << 20), 1024);
+  for (const int64_t tokens : {10'000, 12'345, 100'000, 1'000'000})
+    EXPECT_LE(head_chunk(head, tokens, 128'256 * 4) * 128'256 * 4, int64_t{1} << 30) << tokens;
+  head.chunk_rows = 100;
+  EXPECT_EQ(head_chunk(head, 8192, 4), 100);
+  EXPECT_EQ(head_chunk(head, 64, 4), 64);
+}
+
 TEST(ModelSpec, ShapesChain) {
   const ModelSpec gpt2 = find_model_preset("gpt2");
   EXPECT_EQ(gpt2.vocabulary(), 50'257);

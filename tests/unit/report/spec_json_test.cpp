@@ -253,6 +253,13 @@ TEST(ModelJson, KeepsEveryPartOfADecoderBlock) {
   EXPECT_EQ(model_from_json(text, "m.json").layers, model.layers);
 }
 
+TEST(ModelJson, KeepsTheChunksOfATokenHead) {
+  ModelSpec model = find_model_preset("gpt2");
+  EXPECT_EQ(model_to_json(model).find("chunk_rows"), std::string::npos);
+  model.layers.back().chunk_rows = 2048;
+  EXPECT_EQ(model_from_json(model_to_json(model), "m.json").layers, model.layers);
+}
+
 TEST(ModelJson, NamesAnUnknownKindAndAMissingField) {
   const auto refusal_of = [](const std::string& layer) -> std::string {
     try {
