@@ -49,7 +49,7 @@ enum class LayerKind {
 enum class Pooling { mean, first, last };
 
 enum class NormKind { layer, rms };                     // rms: x / sqrt(mean(x^2) + epsilon) * weight, without a bias
-enum class MlpKind { gelu, swiglu, geglu };             // gated: down(act(gate(x)) * up(x)), act: SiLU or GELU by tanh
+enum class MlpKind { gelu, swiglu, geglu };             // gated: down(act(gate(x)) * up(x)), act: SiLU or GELU
 enum class RopeScaling { none, linear, llama3, yarn };  // of the frequencies of rotary positions
 
 /// One layer. Members that a kind does not use keep their defaults.
@@ -78,6 +78,7 @@ struct LayerSpec {
   int64_t head_dim = 0;  // features of a head; 0: units / heads
   int64_t hidden = 0;    // width between the two dense layers; 0: 4 x units
   MlpKind mlp = MlpKind::gelu;
+  bool exact_gelu = false;  // of gelu and geglu: by erf, not by tanh
   bool qkv_bias = true, out_bias = true, mlp_bias = true;
   bool qk_norm = false;   // RMSNorm of each head's queries and keys, before the rotation
   int64_t window = 0;     // a step attends to itself and the window - 1 steps before it; 0: to all

@@ -60,10 +60,11 @@ class TransformerBlock final : public TypedLayer {
   // block_mlp.cpp
   bool is_gated() const { return widths_.is_gated; }
   HiddenActivation activation() const {
-    return spec().mlp == MlpKind::swiglu ? HiddenActivation::silu : HiddenActivation::gelu;
+    if (spec().mlp == MlpKind::swiglu) return HiddenActivation::silu;
+    return spec().exact_gelu ? HiddenActivation::exact_gelu : HiddenActivation::gelu;
   }
   /// Whether the activation is a part of the GEMMs before it, forward and backward.
-  bool fuses_activation() const { return !is_gated() && has(kUpBias); }
+  bool fuses_activation() const { return !is_gated() && has(kUpBias) && !spec().exact_gelu; }
   /// The first dense layer and the activation.
   void activate(Stream& stream, const TokenPart& tokens, const BlockSaved& saved, const BlockGradients& g) const;
   const void* mlp_branch(Stream& stream, const TokenPart& tokens, const BlockSaved& saved,

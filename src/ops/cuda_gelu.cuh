@@ -1,4 +1,4 @@
-// Device code of the tanh approximation of gelu and its derivative.
+// Device code of gelu and its derivative: the tanh approximation, and by erf.
 #pragma once
 
 namespace amdahl {
@@ -17,6 +17,13 @@ __device__ __forceinline__ Gelu gelu_of(float x) {
   const float sigmoid = x < 0.0f ? small : large, product = large * small;
   const float slope = kTwoRoot * (1.0f + 3.0f * kCubic * square);  // of 2 u
   return {x * sigmoid, sigmoid + (product == 0.0f ? 0.0f : x * product * slope)};
+}
+
+/// gelu(x) = x (1 + erf(x / sqrt(2))) / 2.
+__device__ __forceinline__ Gelu exact_gelu_of(float x) {
+  constexpr float kDensity = 0.39894228040143268f;  // of the normal distribution at 0
+  const float below = normcdff(x), bell = expf(-0.5f * x * x);
+  return {x * below, below + (bell == 0.0f ? 0.0f : x * kDensity * bell)};
 }
 
 }  // namespace amdahl

@@ -57,6 +57,7 @@ std::string block_problem(const LayerSpec& layer, const Shape& input) {
     return fmt::format("its {} heads of {} features have more than {} together", layer.heads, layer.head_dim,
                        with_thousands(kMostFeatures));
   if (layer.window > 0 && !layer.causal) return fmt::format("it has a window of {} and is not causal", layer.window);
+  if (layer.exact_gelu && layer.mlp == MlpKind::swiglu) return "it has exact_gelu, and its mlp swiglu has no GELU";
   if (std::string text = epsilon_problem(layer); !text.empty()) return text;
   return rotation_problem(layer, block_widths(layer).head_dim);
 }
@@ -111,9 +112,9 @@ std::vector<LayerField> block_fields() {
   for (LayerField& field : norm_fields()) fields.push_back(std::move(field));
   for (LayerField& field : std::vector<LayerField>{
            integer("kv_heads", &L::kv_heads), integer("head_dim", &L::head_dim), integer("hidden", &L::hidden),
-           choice<&L::mlp>("mlp", {"gelu", "swiglu", "geglu"}), boolean("qkv_bias", &L::qkv_bias),
-           boolean("out_bias", &L::out_bias), boolean("mlp_bias", &L::mlp_bias), boolean("qk_norm", &L::qk_norm),
-           integer("window", &L::window), number("rope_theta", &L::rope_theta),
+           choice<&L::mlp>("mlp", {"gelu", "swiglu", "geglu"}), boolean("exact_gelu", &L::exact_gelu),
+           boolean("qkv_bias", &L::qkv_bias), boolean("out_bias", &L::out_bias), boolean("mlp_bias", &L::mlp_bias),
+           boolean("qk_norm", &L::qk_norm), integer("window", &L::window), number("rope_theta", &L::rope_theta),
            choice<&L::rope_scaling>("rope_scaling", {"none", "linear", "llama3", "yarn"}),
            number("rope_factor", &L::rope_factor), integer("rope_original_steps", &L::rope_original_steps),
            number("rope_low", &L::rope_low), number("rope_high", &L::rope_high),

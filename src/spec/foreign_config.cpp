@@ -154,6 +154,14 @@ void read_qwen_window(const Config& config, size_t blocks, LayerSpec& block) {
   block.window = config.size_or("sliding_window", kWindow, 0);
 }
 
+/// `others`: what the field may be instead, with a comma.
+void read_gelu(const Config& config, const char* name, const std::string& act, const char* others, LayerSpec& block) {
+  if (act != "gelu" && act != "gelu_new" && act != "gelu_pytorch_tanh")
+    config.fail(name, fmt::format("is \"{}\"", act),
+                fmt::format("{}gelu (by erf), gelu_new or gelu_pytorch_tanh: nothing else is computed", others));
+  block.exact_gelu = act == "gelu";
+}
+
 /// `kv_heads`: where the configuration has none; 0: as many as heads.
 LayerSpec gated_block(const Config& config, int64_t kv_heads) {
   constexpr double kEpsilon = 1e-6;
@@ -166,9 +174,8 @@ LayerSpec gated_block(const Config& config, int64_t kv_heads) {
   block.head_dim = config.size_or("head_dim", 0);
   block.hidden = config.size("intermediate_size");
   const std::string act = config.text_or("hidden_act", "silu");
-  if (act != "silu" && act != "swish" && act != "gelu_new" && act != "gelu_pytorch_tanh")
-    config.fail("hidden_act", fmt::format("is \"{}\"", act), "silu or gelu_pytorch_tanh: nothing else is computed");
   block.mlp = act == "silu" || act == "swish" ? MlpKind::swiglu : MlpKind::geglu;
+  if (block.mlp == MlpKind::geglu) read_gelu(config, "hidden_act", act, "silu, ", block);
   block.qkv_bias = block.out_bias = block.mlp_bias = false;
   read_rotation(config, block);
   require_no_caps(config);
@@ -215,13 +222,6 @@ ModelSpec qwen3_model(const Config& config) {
   return decoder_model(gated_decoder(config, block, 32'768));
 }
 
-void require_tanh_gelu(const Config& config, const char* name, const char* fallback) {
-  const std::string act = config.text_or(name, fallback);
-  if (act != "gelu_new" && act != "gelu_pytorch_tanh")
-    config.fail(name, fmt::format("is \"{}\"", act),
-                "\"gelu_new\" or \"gelu_pytorch_tanh\": GELU is computed by tanh (5e-4 from that by erf)");
-}
-
 ModelSpec gpt2_model(const Config& config) {
   constexpr int64_t kUnits = 768, kHeads = 12, kPositions = 1024, kVocabulary = 50'257;
   LayerSpec block = of_kind(LayerKind::transformer_block, config.size_or("n_embd", kUnits));
@@ -229,7 +229,7 @@ ModelSpec gpt2_model(const Config& config) {
   block.causal = true;
   block.epsilon = config.number_or("layer_norm_epsilon", block.epsilon);
   block.hidden = config.size_or("n_inner", 0);
-  require_tanh_gelu(config, "activation_function", "gelu_new");
+  read_gelu(config, "activation_function", config.text_or("activation_function", "gelu_new"), "", block);
   config.require("scale_attn_weights", true);
   config.require("scale_attn_by_inverse_layer_idx", false);
   config.require("add_cross_attention", false);
@@ -249,7 +249,7 @@ ModelSpec bert_model(const Config& config) {
   block.post_norm = true;
   block.epsilon = config.number_or("layer_norm_eps", kEpsilon);
   block.hidden = config.size("intermediate_size");
-  require_tanh_gelu(config, "hidden_act", "gelu");
+  read_gelu(config, "hidden_act", config.text_or("hidden_act", "gelu"), "", block);
   config.require("position_embedding_type", "absolute");
   config.require("is_decoder", false);
   const int64_t positions = config.size_or("max_position_embeddings", 512);

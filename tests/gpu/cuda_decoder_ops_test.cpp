@@ -151,11 +151,11 @@ TEST_P(CudaDecoderOps, Heads) {
 
 TEST_P(CudaDecoderOps, Activations) {
   constexpr int64_t kRows = 37;
-  for (const HiddenActivation kind : {HiddenActivation::gelu, HiddenActivation::silu})
+  for (const HiddenActivation kind : {HiddenActivation::gelu, HiddenActivation::silu, HiddenActivation::exact_gelu})
     for (const bool gated : {false, true})
       for (const int64_t width : {1, 7, 64, 1000}) {
         SCOPED_TRACE(::testing::Message() << width << " gated " << gated);
-        const bool is_silu = kind == HiddenActivation::silu;
+        const auto act = static_cast<reference::Act>(kind);
         const std::vector<float> x = typed_floats(kRows * width * (gated ? 2 : 1), 1, type(), -6.0f, 6.0f),
                                  d_y = typed_floats(kRows * width, 2, type());
         TypedArray gx = typed(x), y = typed(kRows * width), gd_y = typed(d_y);
@@ -163,10 +163,10 @@ TEST_P(CudaDecoderOps, Activations) {
         ops->matmul().activate_gradient(*stream,
                                         {kind, gated, gx.data(), gd_y.data(), gx.data(), kRows, width, type()});
         const double rounding = 1e-5 + unit_of(type());
-        EXPECT_LT(relative_error(y.get(), reference::activate(to_doubles(x), width, is_silu, gated)), rounding);
-        EXPECT_LT(relative_error(gx.get(),
-                                 reference::activate_gradient(to_doubles(d_y), to_doubles(x), width, is_silu, gated)),
-                  rounding);
+        EXPECT_LT(relative_error(y.get(), reference::activate(to_doubles(x), width, act, gated)), rounding);
+        EXPECT_LT(
+            relative_error(gx.get(), reference::activate_gradient(to_doubles(d_y), to_doubles(x), width, act, gated)),
+            rounding);
       }
 }
 

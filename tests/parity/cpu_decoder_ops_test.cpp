@@ -153,13 +153,13 @@ TEST_F(CpuDecoderOps, Heads) {
 }
 
 TEST_F(CpuDecoderOps, Activations) {
-  for (const HiddenActivation kind : {HiddenActivation::gelu, HiddenActivation::silu})
+  for (const HiddenActivation kind : {HiddenActivation::gelu, HiddenActivation::silu, HiddenActivation::exact_gelu})
     for (const bool gated : {false, true})
       for (const int64_t width : {1, 7, 64, 257})
         for (const bool in_place : {false, true}) {
           SCOPED_TRACE(::testing::Message() << width << " gated " << gated << " in place " << in_place);
           constexpr int64_t kRows = 5;
-          const bool is_silu = kind == HiddenActivation::silu;
+          const auto act = static_cast<reference::Act>(kind);
           std::vector<float> x = random(kRows * width * (gated ? 2 : 1));
           x[0] = -90.0f, x[x.size() / 2] = 60.0f;  // both ends of the sigmoid
           const std::vector<float> before = x, d_y = random(kRows * width);
@@ -168,9 +168,9 @@ TEST_F(CpuDecoderOps, Activations) {
           ops_->matmul().activate_gradient(
               *stream_, {kind, gated, x.data(), d_y.data(), in_place ? x.data() : dx.data(), kRows, width});
           finish();
-          EXPECT_LT(error_of(y, reference::activate(widened(before), width, is_silu, gated)), kTolerance);
+          EXPECT_LT(error_of(y, reference::activate(widened(before), width, act, gated)), kTolerance);
           EXPECT_LT(error_of(in_place ? x : dx,
-                             reference::activate_gradient(widened(d_y), widened(before), width, is_silu, gated)),
+                             reference::activate_gradient(widened(d_y), widened(before), width, act, gated)),
                     kTolerance);
         }
 }

@@ -121,6 +121,27 @@ TEST_P(CpuSequenceKernelsTest, GeluIsWithinItsBound) {
   EXPECT_EQ(special[5], kInfinity);
 }
 
+/// GELU by erf is x Phi(x): its error is absolute for negative x, as that of 1 + erf in f32 is.
+TEST_P(CpuSequenceKernelsTest, ExactGeluIsWithinItsBound) {
+  for (const auto& [first, last] : {std::pair{-14.0, 14.0}, std::pair{-3.0, 3.0}, std::pair{-0.01, 0.01}}) {
+    std::vector<float> x = sweep(first, last), y(x.size()), d(x.size());
+    const std::vector<float> ones(x.size(), 1.0f);
+    const auto width = static_cast<int64_t>(x.size());
+    kernels().activate({HiddenActivation::exact_gelu, false, x.data(), y.data(), 1, width});
+    kernels().activate_gradient({HiddenActivation::exact_gelu, false, x.data(), ones.data(), d.data(), 1, width});
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = static_cast<double>(x[i]);
+      ASSERT_NEAR(y[i], reference::exact_gelu(v), 1.5e-7 + (v > 0 ? 3e-7 * v : 0)) << v;
+      ASSERT_NEAR(d[i], reference::exact_gelu_derivative(v), 5e-7) << v;
+    }
+  }
+  std::vector<float> x{-1e3f, -1e30f, 1e30f, 0.0f, kNan, kInfinity}, y(x.size());
+  kernels().activate({HiddenActivation::exact_gelu, false, x.data(), y.data(), 1, 6});
+  EXPECT_EQ(std::vector<float>(y.begin(), y.begin() + 4), (std::vector<float>{0, 0, 1e30f, 0}));
+  EXPECT_TRUE(std::isnan(y[4]));
+  EXPECT_EQ(y[5], kInfinity);
+}
+
 // gelu' has zeros, so its error is absolute: its value is between -0.13 and 1.13, one unit there is 1.2e-7.
 TEST_P(CpuSequenceKernelsTest, GeluGradientIsWithinItsBound) {
   for (const auto& [first, last] : {std::pair{-12.0, 12.0}, std::pair{-0.01, 0.01}, std::pair{9.0, 1e6}}) {

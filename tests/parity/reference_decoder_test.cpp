@@ -96,12 +96,12 @@ TEST_F(ReferenceDecoder, RotatedScoresDependOnTheDistance) {
 }
 
 TEST_F(ReferenceDecoder, ActivationGradients) {
-  for (const bool is_silu : {false, true})
+  for (const Act act : {Act::gelu, Act::silu, Act::exact_gelu})
     for (const bool gated : {false, true}) {
       const Values x = random(2 * 5 * (gated ? 2 : 1)), d_y = random(2 * 5);
       expect_gradient(
-          activate_gradient(d_y, x, 5, is_silu, gated),
-          [&](const Values& v) { return dot(activate(v, 5, is_silu, gated), d_y); }, x);
+          activate_gradient(d_y, x, 5, act, gated),
+          [&](const Values& v) { return dot(activate(v, 5, act, gated), d_y); }, x);
     }
 }
 

@@ -38,7 +38,8 @@ CASES = [
     ("mistral", "mistral", {**GROUPED, "sliding_window": 7}),
     ("gpt2", "gpt2", {"n_embd": 48, "n_head": 4, "n_layer": 2, "n_positions": TOKENS, "vocab_size": VOCABULARY,
                       "initializer_range": 0.15}),
-    ("bert", "bert", {**SIZES, "hidden_act": "gelu_new"}),
+    ("bert", "bert", {**SIZES, "hidden_act": "gelu"}),
+    ("bert-tanh", "bert", {**SIZES, "hidden_act": "gelu_new"}),
 ]
 
 

@@ -105,23 +105,31 @@ inline double silu_derivative(double x) {
   return s + x * s * rest;
 }
 
+enum class Act { gelu, silu, exact_gelu };  // as HiddenActivation
+inline double act_of(Act act, double x) {
+  return act == Act::silu ? silu(x) : act == Act::gelu ? gelu(x) : exact_gelu(x);
+}
+inline double derivative_of(Act act, double x) {
+  return act == Act::silu ? silu_derivative(x) : act == Act::gelu ? gelu_derivative(x) : exact_gelu_derivative(x);
+}
+
 /// act(x[r, i]), gated times x[r, width + i].
-inline Values activate(const Values& x, int64_t width, bool is_silu, bool gated) {
+inline Values activate(const Values& x, int64_t width, Act act, bool gated) {
   const size_t stride = at(gated ? 2 * width : width), w = at(width);
   Values y(x.size() / stride * w);
   for (size_t j = 0; j < y.size(); ++j) {
     const size_t i = j / w * stride + j % w;
-    y[j] = (is_silu ? silu(x[i]) : gelu(x[i])) * (gated ? x[i + w] : 1.0);
+    y[j] = act_of(act, x[i]) * (gated ? x[i + w] : 1.0);
   }
   return y;
 }
-inline Values activate_gradient(const Values& d_y, const Values& x, int64_t width, bool is_silu, bool gated) {
+inline Values activate_gradient(const Values& d_y, const Values& x, int64_t width, Act act, bool gated) {
   const size_t stride = at(gated ? 2 * width : width), w = at(width);
   Values dx(x.size());
   for (size_t j = 0; j < d_y.size(); ++j) {
     const size_t i = j / w * stride + j % w;
-    dx[i] = d_y[j] * (is_silu ? silu_derivative(x[i]) : gelu_derivative(x[i])) * (gated ? x[i + w] : 1.0);
-    if (gated) dx[i + w] = d_y[j] * (is_silu ? silu(x[i]) : gelu(x[i]));
+    dx[i] = d_y[j] * derivative_of(act, x[i]) * (gated ? x[i + w] : 1.0);
+    if (gated) dx[i + w] = d_y[j] * act_of(act, x[i]);
   }
   return dx;
 }

@@ -115,12 +115,15 @@ Pass attention(const LayerView& layer, const Values& x) {
 Pass mlp(const LayerView& layer, const Values& x) {
   const LayerSpec& spec = layer.spec;
   const BlockWidths w = block_widths(spec);
-  const bool silu = spec.mlp == MlpKind::swiglu, gated = spec.mlp != MlpKind::gelu;
+  const bool gated = spec.mlp != MlpKind::gelu;
+  const reference::Act act = spec.mlp == MlpKind::swiglu ? reference::Act::silu
+                             : spec.exact_gelu           ? reference::Act::exact_gelu
+                                                         : reference::Act::gelu;
   const Pass up = linear(layer, x, named(layer, "mlp.up.weight"), w.units, w.up(), spec.mlp_bias);
-  const Pass down = linear(layer, reference::activate(up.output, w.hidden, silu, gated),
-                           named(layer, "mlp.down.weight"), w.hidden, w.units, spec.mlp_bias);
+  const Pass down = linear(layer, reference::activate(up.output, w.hidden, act, gated), named(layer, "mlp.down.weight"),
+                           w.hidden, w.units, spec.mlp_bias);
   return {down.output, [=](const Values& dy) {
-            return up.backward(reference::activate_gradient(down.backward(dy), up.output, w.hidden, silu, gated));
+            return up.backward(reference::activate_gradient(down.backward(dy), up.output, w.hidden, act, gated));
           }};
 }
 

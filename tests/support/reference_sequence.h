@@ -98,6 +98,12 @@ inline double gelu_derivative(double x) {
   const double s = 1 / (1 + std::exp(-2 * u)), rest = 1 / (1 + std::exp(2 * u));
   return s + 2 * x * s * rest * slope;
 }
+/// By erf, where `gelu` is the tanh approximation.
+inline double exact_gelu(double x) { return x * std::erfc(-x / std::sqrt(2.0)) / 2; }
+inline double exact_gelu_derivative(double x) {
+  constexpr double kDensity = 0.3989422804014327;
+  return std::erfc(-x / std::sqrt(2.0)) / 2 + x * kDensity * std::exp(-x * x / 2);
+}
 inline Values gelu(Values x) {
   for (double& v : x) v = gelu(v);
   return x;

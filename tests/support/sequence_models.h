@@ -115,6 +115,12 @@ inline ModelSpec small_bert() {
           {6}};
 }
 
+inline ModelSpec small_exact_bert() {
+  ModelSpec model = small_bert();
+  for (LayerSpec& layer : model.layers) layer.exact_gelu = layer.kind == LayerKind::transformer_block;
+  return model;
+}
+
 /// A classifier of sequences without positions, with the last step pooled and two dense layers on top.
 inline ModelSpec small_classifier() {
   LayerSpec first = layer_of(LayerKind::projection, 8), pool = layer_of(LayerKind::pool);
@@ -154,6 +160,7 @@ inline std::vector<SmallModel> small_sequence_models() {
           {"gpt_chunks", small_chunks(true)},
           {"gpt_untied_chunks", small_chunks(false)},
           {"bert", small_bert()},
+          {"exact_bert", small_exact_bert()},
           {"llama", small_llama()},
           {"qwen", small_qwen()},
           {"post_rms", small_post_rms()},

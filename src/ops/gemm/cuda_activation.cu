@@ -13,6 +13,7 @@ constexpr int kGroup = 8;  // elements per access: 16 bytes of a 16-bit type
 template <HiddenActivation kKind>
 __device__ __forceinline__ Gelu act(float x) {
   if constexpr (kKind == HiddenActivation::gelu) return gelu_of(x);
+  if constexpr (kKind == HiddenActivation::exact_gelu) return exact_gelu_of(x);
   const float e = __expf(-fabsf(x)), large = 1.0f / (1.0f + e), small = e * large;  // sigmoid(|x|), 1 - sigmoid(|x|)
   const float sigmoid = x < 0.0f ? small : large, product = large * small;
   return {x * sigmoid, sigmoid + (product == 0.0f ? 0.0f : x * product)};
@@ -62,17 +63,19 @@ template <class Call, class Use>
 void with_activation(const Call& a, std::initializer_list<const void*> pointers, const Use& use) {
   const bool vector = a.width % kGroup == 0 && std::all_of(pointers.begin(), pointers.end(), aligned16);
   const auto with = [](bool value, const auto& next) { value ? next(std::true_type{}) : next(std::false_type{}); };
-  with_element_type(a.type, [&](auto element) {
-    with(a.kind == HiddenActivation::gelu, [&](auto gelu) {
+  const auto with_kind = [&](auto kind) {
+    if (a.kind != decltype(kind)::value) return;
+    with_element_type(a.type, [&](auto element) {
       with(a.gated, [&](auto gated) {
         with(vector, [&](auto grouped) {
-          use(element, std::integral_constant < HiddenActivation,
-              decltype(gelu)::value ? HiddenActivation::gelu : HiddenActivation::silu > {}, gated,
-              std::integral_constant < int, decltype(grouped)::value ? kGroup : 1 > {});
+          use(element, kind, gated, std::integral_constant < int, decltype(grouped)::value ? kGroup : 1 > {});
         });
       });
     });
-  });
+  };
+  with_kind(std::integral_constant<HiddenActivation, HiddenActivation::gelu>{});
+  with_kind(std::integral_constant<HiddenActivation, HiddenActivation::silu>{});
+  with_kind(std::integral_constant<HiddenActivation, HiddenActivation::exact_gelu>{});
 }
 
 }  // namespace

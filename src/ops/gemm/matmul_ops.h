@@ -37,7 +37,7 @@ struct MatMul {
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between stored rows; 0: dense
 };
 
-enum class HiddenActivation { gelu, silu };  // gelu: the tanh approximation
+enum class HiddenActivation { gelu, silu, exact_gelu };  // gelu: the tanh approximation
 
 /// Between two products: y[r,i] = act(x[r,i]); gated: y[r,i] = act(x[r,i]) * x[r, width + i].
 struct Activate {

@@ -170,6 +170,9 @@ TEST(ModelSpec, SaysWhatADecoderBlockCannotBe) {
   EXPECT_EQ(refusal([](LayerSpec& l) { l.head_dim = 0, l.heads = 5, l.kv_heads = 0; }),
             "its 32 units cannot be divided among 5 heads");
   EXPECT_EQ(refusal([](LayerSpec& l) { l.window = 8, l.causal = false; }), "it has a window of 8 and is not causal");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.exact_gelu = true, l.mlp = MlpKind::swiglu; }),
+            "it has exact_gelu, and its mlp swiglu has no GELU");
+  EXPECT_EQ(refusal([](LayerSpec& l) { l.exact_gelu = true, l.mlp = MlpKind::geglu; }), "accepted");
   EXPECT_EQ(refusal([](LayerSpec& l) { l.epsilon = 0; }), "its epsilon is 0");
   EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_theta = 0.5; }), "its rope_theta is 0.5, not above 1");
   EXPECT_EQ(refusal([](LayerSpec& l) { l.rope_theta = 0, l.rope_scaling = RopeScaling::linear; }),

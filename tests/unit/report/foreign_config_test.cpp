@@ -69,6 +69,8 @@ TEST(ForeignConfig, ReadsLlama) {
   const LayerSpec biased = block_of("llama", {{"attention_bias", "true"}, {"mlp_bias", "true"}});
   EXPECT_TRUE(biased.qkv_bias && biased.out_bias && biased.mlp_bias);
   EXPECT_EQ(block_of("llama", {{"hidden_act", "\"gelu_pytorch_tanh\""}}).mlp, MlpKind::geglu);
+  const LayerSpec exact = block_of("llama", {{"hidden_act", "\"gelu\""}});
+  EXPECT_TRUE(exact.mlp == MlpKind::geglu && exact.exact_gelu);
 }
 
 // The published configuration makes the preset.
@@ -142,7 +144,9 @@ TEST(ForeignConfig, ReadsGpt2AndBert) {
   EXPECT_EQ(model.layers[0].max_steps, 64);
   EXPECT_TRUE(model.layers[2].post_norm && !model.layers[2].causal);
   EXPECT_EQ(gated("bert", {{"hidden_act", "\"gelu_new\""}}).layers[1].epsilon, 1e-12);
-  EXPECT_EQ(refusal("bert", {}), "field 'hidden_act' is \"gelu\"");
+  EXPECT_EQ(refusal("bert", {{"hidden_act", "\"relu\""}}), "field 'hidden_act' is \"relu\"");
+  EXPECT_TRUE(gated("bert", {}).layers[2].exact_gelu);
+  EXPECT_FALSE(gated("bert", bert).layers[2].exact_gelu);
   EXPECT_EQ(refusal("bert", {{"hidden_act", "\"gelu_new\""}, {"position_embedding_type", "\"relative_key\""}}),
             "field 'position_embedding_type' is \"relative_key\"");
 }

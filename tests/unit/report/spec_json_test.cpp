@@ -242,7 +242,7 @@ TEST(ModelJson, KeepsEveryPartOfADecoderBlock) {
   block.hidden = 20, block.mlp = MlpKind::geglu, block.qkv_bias = block.out_bias = block.mlp_bias = false;
   block.qk_norm = true, block.window = 5, block.rope_theta = 5e5, block.rope_scaling = RopeScaling::yarn;
   block.rope_factor = 4, block.rope_original_steps = 16, block.rope_low = 1, block.rope_high = 32;
-  block.rope_attention = 1.25;
+  block.rope_attention = 1.25, block.exact_gelu = true;
   LayerSpec norm{.activation = Activation::none, .kind = LayerKind::layer_norm};
   norm.norm = NormKind::rms, norm.epsilon = 1e-6;
   const ModelSpec model{
