@@ -151,6 +151,7 @@ struct StudyCell {
   std::optional<double> memory_modelled_bytes;
   std::optional<double> tokens_per_s;         // at the estimate of the step time; of models of tokens
   std::optional<double> model_flops_per_s;    // at the estimate of the step time
+  std::optional<double> model_flop_share;     // of the devices' peak in this math mode (MFU), 0 to 1; of known GPUs
   std::optional<double> utilisation_percent;  // mean over runs
   std::optional<double> loss_first;
   std::optional<double> loss_last;

@@ -1,4 +1,4 @@
-// The only table of links and GPUs that were not measured.
+// The only table of links that were not measured.
 #include "planner/catalogue.h"
 
 #include <fmt/format.h>
@@ -87,40 +87,9 @@ Rates with_link(Rates rates, const LinkKind& link) {
   return rates;
 }
 
-const std::vector<GpuKind>& gpu_kinds() {
-  static const std::vector<GpuKind> kinds{
-      {"a100", 156, 312, 19.5, 2039, 80, 108, 40, "nvlink3", "NVIDIA A100 80GB SXM data sheet"},
-      {"h100", 495, 989, 67, 3350, 80, 132, 50, "nvlink4", "NVIDIA H100 SXM data sheet, dense"},
-      {"h200", 495, 989, 67, 4800, 141, 132, 50, "nvlink4", "NVIDIA H200 SXM data sheet, dense"},
-      {"b200", 1100, 2250, 80, 8000, 192, 148, 126, "nvlink5", "NVIDIA B200 data sheet, dense"},
-      {"l40s", 183, 362, 91.6, 864, 48, 142, 96, "pcie4", "NVIDIA L40S data sheet, dense"},
-      {"rtx4090", 82.6, 165, 82.6, 1008, 24, 128, 72, "pcie4", "NVIDIA Ada white paper, dense"},
-      {"rtx4070ti-super", 44, 88, 44, 672, 16, 66, 48, "pcie4", "NVIDIA Ada white paper, dense"},
-  };
-  return kinds;
-}
-
 const GpuKind& find_gpu_kind(std::string_view name) {
   return find_kind(gpu_kinds(), name, "GPU",
                    ", or FILE.toml with its data sheet (data/gpu-a100-40gb.toml is an example)");
-}
-
-const GpuKind* gpu_kind_of(std::string_view device_name) {
-  std::string lower;
-  for (const char c : device_name)
-    if (c != ' ' && c != '-') lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  for (const GpuKind& kind : gpu_kinds()) {
-    std::string word;
-    for (const char c : kind.name)
-      if (c != '-') word += c;
-    if (lower.find(word) != std::string::npos) return &kind;
-  }
-  return nullptr;
-}
-
-double tflops_of(const GpuKind& gpu, std::string_view math) {
-  if (math == "bf16" || math == "fp16") return gpu.bf16_tflops;
-  return math == "tf32" ? gpu.tf32_tflops : gpu.fp32_tflops;
 }
 
 Rates rates_of_kind(const GpuKind& gpu, std::string_view math) {

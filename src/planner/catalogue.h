@@ -1,4 +1,5 @@
-// What is assumed of hardware that was not measured: kinds of links and of GPUs, with the source of each figure.
+// What is assumed of hardware that was not measured: kinds of links, with the source of each figure, and the rates of
+// kinds of GPUs.
 #pragma once
 
 #include <string>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "amdahl/machine.h"
+#include "plan/gpu_kinds.h"
 #include "planner/rates.h"
 
 namespace amdahl {
@@ -25,12 +27,7 @@ const LinkKind& find_link_kind(std::string_view name);
 /// The rates with those of all axes replaced by this link's.
 Rates with_link(Rates rates, const LinkKind& link);
 
-const std::vector<GpuKind>& gpu_kinds();
 const GpuKind& find_gpu_kind(std::string_view name);
-/// The kind whose name is part of a device's name, as "H200" in "NVIDIA H200"; null: none.
-const GpuKind* gpu_kind_of(std::string_view device_name);
-/// Dense matrix products of a math mode.
-double tflops_of(const GpuKind& gpu, std::string_view math);
 
 /// Rates of a GPU that was not measured: parts of the data sheet that this program reaches on an H200.
 Rates rates_of_kind(const GpuKind& gpu, std::string_view math);

@@ -23,7 +23,7 @@ json speed_json(const PairTest& a_over_b) {
 
 json pair_json(const RunComparison& comparison) {
   json cells = json::array();
-  for (const CellComparison& cell : comparison.cells)
+  for (const CellComparison& cell : comparison.cells) {
     cells.push_back({{"kind", cell.kind},
                      {"axes", axes_json(cell.axes)},
                      {"series", cell.series},
@@ -33,6 +33,9 @@ json pair_json(const RunComparison& comparison) {
                      {"b", sample_summary_json(cell.b)},
                      {"a_over_b_speed", pair_test_json(cell.test)},
                      {"b_over_a_speed", speed_json(cell.test)}});
+    if (cell.model_flop_share_a) cells.back()["model_flop_share_a"] = *cell.model_flop_share_a;
+    if (cell.model_flop_share_b) cells.back()["model_flop_share_b"] = *cell.model_flop_share_b;
+  }
   return {{"b", comparison.name_b},
           {"device_kind", comparison.device_kind},
           {"series", comparison.series},

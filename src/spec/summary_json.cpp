@@ -103,6 +103,7 @@ void visit_fields(Visitor& f, StudyCell& cell) {
   }
   f("memory_peak_bytes", cell.memory_peak_bytes), f("memory_modelled_bytes", cell.memory_modelled_bytes);
   f("tokens_per_s", cell.tokens_per_s), f("model_flops_per_s", cell.model_flops_per_s);
+  f("model_flop_share", cell.model_flop_share);
   f("utilisation_percent", cell.utilisation_percent);
   f("loss_first", cell.loss_first), f("loss_last", cell.loss_last);
   f("bubble_measured", cell.bubble_measured), f("bubble_simulated", cell.bubble_simulated);

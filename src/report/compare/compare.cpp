@@ -8,6 +8,8 @@
 
 #include "amdahl/error.h"
 #include "base/limited_devices.h"
+#include "base/record_values.h"
+#include "plan/gpu_kinds.h"
 #include "report/common/process_spread.h"
 #include "report/common/record_checks.h"
 #include "report/common/words.h"
@@ -28,6 +30,7 @@ struct CellSamples {
   ProcessSamples processes;
   std::optional<SampleSummary> summarised;
   Origin origin = Origin::measured;
+  std::optional<double> share_us;  // MFU times step time
 
   SampleSummary summary() const { return summarised ? *summarised : summarise_processes(processes); }
 };
@@ -121,6 +124,14 @@ void require_homogeneous(const std::vector<Record>& a, const std::vector<Record>
   }
 }
 
+/// The share of the devices' peak at which the step would take 1 us; absent where it is not known.
+std::optional<double> share_us_of(const Record& record) {
+  const std::optional<double> rate = record.value("model_flop_rate"), step_us = record.value("step_time");
+  const int64_t devices = axis<int64_t>(record, "devices", 0);
+  const auto peak = peak_flops(first_devices(record.provenance, devices), devices, axis_or_empty(record, "math"));
+  return rate && step_us && peak ? std::optional(*rate * 1e12 * *step_us / *peak) : std::nullopt;
+}
+
 Side collect(const std::vector<Record>& records, const CompareOptions& options, const AxisSet& ignored, bool of_a,
              std::string& unit) {
   const std::string& name = of_a ? options.name_a : options.name_b;
@@ -160,6 +171,7 @@ Side collect(const std::vector<Record>& records, const CompareOptions& options, 
     samples.insert(samples.end(), series->samples.begin(), series->samples.end());
     cell.summarised = summary_in(record, options.series);
     cell.origin = std::max(cell.origin, record.origin);
+    if (options.series == "step_time") cell.share_us = share_us_of(record);
   }
   return side;
 }
@@ -275,6 +287,11 @@ RunComparison compare_runs(const std::vector<Record>& a, const std::vector<Recor
     result.cells[i].series = result.series;
     result.cells[i].unit = result.unit;
     result.cells[i].origin = std::max(a_cell->origin, b_cell->origin);
+    const auto share = [](const CellSamples& cell, const SampleSummary& step_us) {
+      return cell.share_us ? std::optional(*cell.share_us / step_us.estimate().value) : std::nullopt;
+    };
+    result.cells[i].model_flop_share_a = share(*a_cell, result.cells[i].a);
+    result.cells[i].model_flop_share_b = share(*b_cell, result.cells[i].b);
   }
   judge(result.cells);
   for (const auto& [side, name] : {std::pair{&left, &options.name_a}, {&right, &options.name_b}})

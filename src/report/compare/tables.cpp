@@ -107,6 +107,10 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
   for (const std::string& name : {std::string("A"), candidate, candidate + " over A [95 % CI]", std::string("n"),
                                   std::string("p (Holm)"), std::string("verdict")})
     table.head.push_back(name);
+  const bool has_share = std::any_of(entries.begin(), entries.end(), [](const Entry& entry) {
+    return entry.cell->model_flop_share_a || entry.cell->model_flop_share_b;
+  });
+  if (has_share) table.head.insert(table.head.end(), {"MFU of A", "MFU of " + candidate});
   for (const Entry& entry : entries) {
     const CellComparison& cell = *entry.cell;
     const PairTest speed = mirrored(cell.test);
@@ -119,6 +123,9 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
     row.push_back(fmt::format("{}+{}", runs_text(cell.a), runs_text(cell.b)));
     row.push_back(speed.ci ? format_p(speed.p_holm).substr(2) : "n/a");
     row.push_back(verdict_or_none(speed, cell.origin));
+    if (has_share)
+      for (const std::optional<double>& share : {cell.model_flop_share_a, cell.model_flop_share_b})
+        row.push_back(share ? fmt::format("{:.1f} %", 100 * *share) : "-");
     table.rows.push_back(std::move(row));
     table.cells.push_back(&cell);
   }

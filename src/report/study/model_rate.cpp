@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "amdahl/error.h"
+#include "base/limited_devices.h"
+#include "plan/gpu_kinds.h"
 #include "report/common/words.h"
 
 namespace amdahl {
@@ -34,9 +37,25 @@ std::vector<std::string> model_rate_sentences(const StudySummary& summary) {
     if (cell->tokens_per_s) text += fmt::format(", {} tokens/s", format_number(*cell->tokens_per_s));
     text += fmt::format(", {} of matrix products and convolutions, forward and backward",
                         flop_rate_text(*cell->model_flops_per_s));
+    if (cell->model_flop_share)
+      text +=
+          fmt::format(", MFU {:.1f} % of the data sheet's peak in {}", 100 * *cell->model_flop_share, cell->key.math);
     sentences.push_back(std::move(text));
   }
   return sentences;
+}
+
+std::optional<double> model_flop_share(const StudyCell& cell, const Provenance& provenance) {
+  const int64_t devices = cell.key.devices;
+  const auto peak = peak_flops(first_devices(provenance, devices), devices, cell.key.math);
+  return peak && cell.model_flops_per_s ? std::optional(*cell.model_flops_per_s / *peak) : std::nullopt;
+}
+
+bool add_share_column(const StudySummary& summary, DataTable& table) {
+  const bool has_share = std::any_of(summary.cells.begin(), summary.cells.end(),
+                                     [](const StudyCell& cell) { return cell.model_flop_share.has_value(); });
+  if (has_share) table.columns.push_back({"mfu", "MFU (%)"});
+  return has_share;
 }
 
 std::string memory_peak_text(const StudyCell& cell) {

@@ -136,6 +136,7 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
                          {"utilisation_percent", "Utilisation (%)"},
                          {"memory", "Memory peak"},
                          {"launch_percent", "Launching (% of the step)"}};
+  const bool has_share = add_share_column(summary, table.table);
   if (fastest)
     for (const TableColumn& column : {TableColumn{"bound", "Speedup of two, at most (modelled)"},
                                       {"bound_low", "from"},
@@ -157,6 +158,7 @@ PageTable batch_page_table(const StudySummary& summary, const OneDeviceSummary& 
         optional_value(cell.utilisation_percent),
         cell.memory_peak_bytes ? TableValue(format_bytes(*cell.memory_peak_bytes)) : TableValue(),
         optional_value(launch_share(cell), 100)};
+    if (has_share) values.push_back(optional_value(cell.model_flop_share, 100));
     if (fastest) {
       const auto& bound = row.two_devices;
       const std::optional<Interval> ci = bound ? bound->ci : std::nullopt;

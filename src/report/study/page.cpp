@@ -114,6 +114,7 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
                          {"num_outliers", "Outliers"},
                          {"memory", "Memory peak"},
                          {"utilisation", "Utilisation (%)"}};
+  const bool has_share = add_share_column(summary, table.table);
   for (const StudyCell& cell : summary.cells) {
     if (group_of(cell.key) != group || cell.step_time_us.n == 0) continue;
     std::vector<TableValue> row{cell.key.global_batch, cell.key.devices, configuration_text(cell.key)};
@@ -122,6 +123,7 @@ PageTable cell_table(const StudySummary& summary, const StudyGroup& group) {
     row.insert(row.end(), {cell.step_time_us.n, cell.step_time_us.num_outliers,
                            cell.memory_peak_bytes ? TableValue(memory_peak_text(cell)) : TableValue(),
                            optional_value(cell.utilisation_percent)});
+    if (has_share) row.push_back(optional_value(cell.model_flop_share, 100));
     table.table.rows.push_back(std::move(row));
   }
   table.in_text = std::none_of(summary.comparisons.begin(), summary.comparisons.end(),

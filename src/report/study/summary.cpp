@@ -17,6 +17,7 @@
 #include "report/common/words.h"
 #include "report/study/cells.h"
 #include "report/study/findings.h"
+#include "report/study/method.h"
 #include "report/study/one_device.h"
 #include "report/study/serial_fraction.h"
 #include "spec/run_folder.h"
@@ -148,6 +149,7 @@ StudyCell cell_of(const CellKey& key, const CellRuns& runs) {
   cell.tokens_per_s = rate_at(cell.step_time_us.estimate(), runs.ok, "token_throughput");
   if (const auto rate = rate_at(cell.step_time_us.estimate(), runs.ok, "model_flop_rate"))
     cell.model_flops_per_s = *rate * 1e12;
+  cell.model_flop_share = model_flop_share(cell, any.provenance);
   cell.utilisation_percent = utilisation_of(runs.ok);
   cell.loss_first = mean_value(runs.ok, "loss_first");
   cell.loss_last = mean_value(runs.ok, "loss_last");

@@ -164,6 +164,9 @@ std::vector<std::string> last_epoch_lines(const Record& last) {
   std::vector<std::string> lines;
   if (const auto tokens = last.value("token_throughput"))
     lines.push_back(fmt::format("Last epoch: {} tokens/s", format_number(*tokens)));
+  if (const auto rate = last.value("model_flop_rate"), share = last.value("model_flop_share"); rate && share)
+    lines.push_back(fmt::format("Last epoch: {} TFLOP/s of forward and backward, MFU {:.1f} %", format_number(*rate),
+                                100 * *share));
   if (const auto peak = last.value("memory_peak"); peak && last.value("memory_modelled"))
     lines.push_back(fmt::format("Memory of the first device: {} at its peak, {} modelled", format_bytes(*peak),
                                 format_bytes(*last.value("memory_modelled"))));

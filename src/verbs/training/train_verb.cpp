@@ -12,10 +12,12 @@
 
 #include "amdahl/report.h"
 #include "amdahl/training.h"
+#include "base/limited_devices.h"
 #include "base/record_values.h"
 #include "files/safetensors.h"
 #include "measure/training/train_run.h"
 #include "parallel/data/strategy.h"
+#include "plan/gpu_kinds.h"
 #include "plan/plan_rules.h"
 #include "plan/shares.h"
 #include "setup/backends.h"
@@ -166,6 +168,13 @@ Record epoch_record(const EpochResult& epoch, const TrainConfig& config, const M
   }
   if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
     record.series.push_back({"token_throughput", "tokens/s", {tokens}});
+  const auto peak =
+      peak_flops(first_devices(provenance, config.devices), config.devices, to_string(config.engine.math));
+  if (peak && epoch.samples_per_second > 0) {
+    const double flops = epoch.samples_per_second * step_flops(model, 1);
+    record.series.push_back({"model_flop_rate", "TFLOP/s", {flops / 1e12}});
+    record.series.push_back({"model_flop_share", "1", {flops / *peak}});
+  }
   if (epoch.loss_scale > 0) {
     record.series.push_back({"loss_scale", "1", {epoch.loss_scale}});
     record.series.push_back({"skipped_steps", "1", {static_cast<double>(epoch.skipped_steps)}});
@@ -183,7 +192,9 @@ std::string_view rows_word(const ModelSpec& model) {
   return model.input_shape.size() == 3 ? "images" : "samples";
 }
 
-std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model) {
+/// `share`: MFU, where it is known.
+std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, const ModelSpec& model,
+                       std::optional<double> share) {
   std::string line = fmt::format("epoch {:>3}/{}  train loss {:.4f}", epoch.epoch, config.epochs, epoch.train_loss);
   if (config.validation_fraction > 0) line += fmt::format("  validation loss {:.4f}", epoch.validation_loss);
   if (epoch.validation_mae >= 0) line += fmt::format("  MAE {:.4f}", epoch.validation_mae);
@@ -192,6 +203,7 @@ std::string epoch_line(const EpochResult& epoch, const TrainConfig& config, cons
                                        : std::string("  trained before, no step was left");
   if (const double tokens = tokens_per_second(epoch, model); tokens > 0)
     line += fmt::format(" = {:.0f} tokens/s", tokens);
+  if (share) line += fmt::format(", MFU {:.1f} %", 100 * *share);
   if (epoch.loss_scale > 0)
     line += fmt::format("  loss scale {:.0f}, {} step{} skipped", epoch.loss_scale, epoch.skipped_steps,
                         epoch.skipped_steps == 1 ? "" : "s");
@@ -293,7 +305,7 @@ TrainOutcome train(const TrainConfig& given, Observer& observer, FailureWatch& w
   events.finished = [&](const EpochResult& epoch) {
     outcome.records.push_back(epoch_record(epoch, config, setup.model, modelled, provenance));
     if (folder && !recorded.contains(epoch.epoch)) folder->append(outcome.records.back());
-    observer.note(epoch_line(epoch, config, setup.model));
+    observer.note(epoch_line(epoch, config, setup.model, outcome.records.back().value("model_flop_share")));
   };
   events.shares = [&](const ParallelPlan& plan, const std::vector<double>& speeds) {
     std::string rows;
