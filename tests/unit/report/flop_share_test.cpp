@@ -64,6 +64,20 @@ TEST(FlopShare, StandsBesideTheThroughputOfKnownGpus) {
   }
 }
 
+TEST(FlopShare, StandsInAReportOfATraining) {
+  Record epoch;
+  epoch.kind = "train-epoch";
+  epoch.provenance = test::fake_provenance("cuda");
+  epoch.axes = {{"model", std::string("gpt2")}, {"num_parameters", int64_t{124'439'808}}, {"global_batch", int64_t{32}},
+                {"devices", int64_t{1}},        {"strategy", std::string("single")},      {"epoch", int64_t{1}}};
+  epoch.series = {{"train_loss", "1", {2.0}}};
+  EXPECT_EQ(text_page(training_page({epoch})).find("MFU"), std::string::npos);
+  epoch.series.push_back({"model_flop_rate", "TFLOP/s", {412.0}});
+  epoch.series.push_back({"model_flop_share", "1", {0.4166}});
+  const std::string text = markdown_page(training_page({epoch}));
+  EXPECT_NE(text.find("412 TFLOP/s of forward and backward, MFU 41.7 %"), std::string::npos) << text;
+}
+
 TEST(FlopShare, IsThatOfBothSidesOfAComparison) {
   std::vector<Record> faster = runs_on("NVIDIA H200");
   for (Record& record : faster) record.series[0].samples = {500.0}, record.series.back().samples = {400.0};
