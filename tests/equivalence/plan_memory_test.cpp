@@ -15,19 +15,25 @@
 namespace amdahl::test {
 namespace {
 
-/// A preset a few units wide, with two of its blocks.
+/// A preset a few units wide, with two of its transformer blocks, or five with bottlenecks: two sizes of images.
 ModelSpec narrow(ModelSpec model) {
   size_t blocks = 0;
-  std::erase_if(model.layers,
-                [&](const LayerSpec& layer) { return layer.kind == LayerKind::transformer_block && ++blocks > 2; });
+  std::erase_if(model.layers, [&](const LayerSpec& layer) {
+    return (layer.kind == LayerKind::transformer_block && ++blocks > 2) || (layer.bottleneck > 0 && ++blocks > 5);
+  });
   for (LayerSpec& layer : model.layers) {
     const bool is_image = layer.kind == LayerKind::conv || layer.kind == LayerKind::residual_block;
     layer.units = std::min<int64_t>(layer.units, is_image ? 16 : 64);
+    layer.bottleneck = std::min<int64_t>(layer.bottleneck, 8);
     if (layer.kind == LayerKind::transformer_block) layer.heads = 4;
     layer.kv_heads = std::min<int64_t>(layer.kv_heads, 2);
     layer.head_dim = std::min<int64_t>(layer.head_dim, 16);
     layer.hidden = std::min<int64_t>(layer.hidden, 176);
     layer.vocabulary = std::min<int64_t>(layer.vocabulary, 500);
+  }
+  if (model.input_shape.size() == 3 && model.input_shape[0] > 48) {
+    model.input_shape = {48, 48, 3};
+    model.input_width = 48 * 48 * 3;
   }
   if (model.layers.front().vocabulary > 0) {  // of tokens
     model.input_shape = {32};
