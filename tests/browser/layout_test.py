@@ -194,7 +194,7 @@ def check_plans_are_bars_by_time(case):
         assert not any(chart["id"].startswith("speedup") for chart in page.charts())
         account = next(chart for chart in page.charts() if chart["id"].startswith("account-"))
         assert not any("ddp" in row[1] for row in account["rows"]), "an account that is no account of the step has bars"
-        assert "2 of 10 cells have no bar" in page.value(f"document.querySelector('#{account['id']} figcaption').textContent")
+        assert "2 of 12 cells have no bar" in page.value(f"document.querySelector('#{account['id']} figcaption').textContent")
         of_study = colours_of_parts(page)
         page.picture("plans-study")
     with Opened(case.path("plan.html"), width=1400) as page:
