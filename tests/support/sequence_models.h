@@ -164,8 +164,7 @@ inline std::vector<SmallModel> small_sequence_models() {
           {"classifier", small_classifier()},
           {"lstm", small_recurrent(LayerKind::lstm)},
           {"gru", small_recurrent(LayerKind::gru)},
-          {"resnet", small_resnet()},
-          {"bottleneck", small_bottleneck_resnet()}};
+          {"resnet", small_resnet()}};
 }
 
 /// Six dense layers of odd widths with dropout.
