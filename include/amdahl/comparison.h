@@ -35,7 +35,7 @@ struct CellComparison {
   std::string unit;
   double drift = 0;                  // variance between studies / variance between processes, used by the test
   Origin origin = Origin::measured;  // emulated when either side is
-  std::optional<double> model_flop_share_a, model_flop_share_b;  // of step times: StudyCell::model_flop_share
+  std::optional<double> model_flop_share_a{}, model_flop_share_b{};  // of step times: StudyCell::model_flop_share
 };
 
 /// Compares the baseline's cells whose `axis` is `a` with the candidate's cells whose `axis` is `b`.

@@ -40,9 +40,10 @@ enum class LayerKind {
   lstm,               // [steps, features] -> [steps, units], or [units] of the last step
   gru,                // the same
   conv,               // [height, width, channels] -> [.., .., units]: convolution, batch normalisation, ReLU
-  residual_block,     // the same: two 3x3 convolutions and a shortcut
+  residual_block,     // the same: two or three convolutions and a shortcut
   average_pool,       // [height, width, channels] -> [channels]
   token_head,         // [steps, units] -> logits [steps, vocabulary]
+  max_pool,           // [height, width, channels] -> [.., .., channels]
 };
 
 /// Which step a pooling layer keeps, or their mean.
@@ -67,8 +68,10 @@ struct LayerSpec {
   bool causal = false;      // transformer_block: a step attends to itself and earlier steps only
   bool post_norm = false;   // transformer_block: normalises after each residual addition (BERT), else before (GPT-2)
   Pooling pooling = Pooling::mean;
-  bool last_step_only = false;      // lstm, gru: the output is that of the last step
-  int64_t kernel = 3, stride = 1;   // conv, residual_block
+  bool last_step_only = false;  // lstm, gru: the output is that of the last step
+  // Of images, padded by kernel / 2: conv, max_pool; of a residual_block the stride alone.
+  int64_t kernel = 3, stride = 1;
+  int64_t bottleneck = 0;           // residual_block: channels of the 3x3 convolution between two of 1x1; 0: two of 3x3
   bool tied = false;                // token_head: its weight is the table of the embedding, the first layer
   int64_t chunk_rows = 0;           // token_head: tokens whose logits are in memory at once; 0: by head_chunk
   NormKind norm = NormKind::layer;  // transformer_block, layer_norm
@@ -131,7 +134,8 @@ AMDAHL_API double step_flops(const ModelSpec& model, int64_t batch);
 /// The models of the published study, "medium" and "large" as its code defines them (54,403 and 2,021,379 parameters),
 /// "medium-258k" and "large-6.9m" as its text states them (258,432 and 6,885,376); sequence models "lstm", "gru" and
 /// "transformer"; "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"; "bert-base", "bert-large"; "resnet18", "resnet34" for
-/// images of 32 x 32 pixels; decoders of the Llama, Qwen2.5, Qwen3, Mistral and SmolLM2 families.
+/// images of 32 x 32 pixels, "resnet50", "resnet152" for 1,000 classes of 224 x 224 pixels; decoders of the Llama,
+/// Qwen2.5, Qwen3, Mistral and SmolLM2 families.
 AMDAHL_API const std::vector<ModelSpec>& model_presets();
 /// Preset by name. Error{usage} for an unknown name, with the nearest name and the list.
 AMDAHL_API ModelSpec find_model_preset(std::string_view name);

@@ -19,7 +19,10 @@ DeviceWords device_text(std::string_view device_kind) {
 
 std::string format_axis(std::string_view axis) {
   constexpr std::string_view kCount = "num_";
-  std::string words(axis.starts_with(kCount) ? axis.substr(kCount.size()) : axis);
+  if (axis.starts_with(kCount)) axis.remove_prefix(kCount.size());
+  for (const std::string_view unit : {"_bytes", "_ppm"})
+    if (axis.ends_with(unit)) axis.remove_suffix(unit.size());
+  std::string words(axis);
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
 }

@@ -21,7 +21,8 @@ struct DeviceWords {
 };
 DeviceWords device_text(std::string_view device_kind);
 
-/// Readable name of an axis: "global batch" for "global_batch", "parameters" for "num_parameters".
+/// Readable name of an axis or series without its unit: "global batch" for "global_batch", "parameters" for
+/// "num_parameters", "bucket" for "bucket_bytes".
 std::string format_axis(std::string_view axis);
 
 /// At least three significant digits, thousands grouped: "16,883", "0.0123", "81.4".

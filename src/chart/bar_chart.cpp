@@ -1,5 +1,7 @@
 #include "chart/bar_chart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -76,25 +78,32 @@ json named_colour(const std::string& name, bool legend) {
   return colour;
 }
 
-constexpr double kLeastBar = 0.2;  // share of the axis: shorter bars have no room for their number
+/// The bars whose number fits between their start and the first of their end and their interval, or the others.
+json with_room(const BarPlot& plot, const Kinds& kinds, bool room) {
+  constexpr double kLeastBar = 0.2;  // share of the axis that a number needs
+  const std::string value = "datum['" + plot.value.name + "']";
+  const auto extreme = [&](const char* of, const char* end) {
+    return kinds.intervals ? fmt::format("{0}({1}, isValid(datum.{2}) ? datum.{2} : {1})", of, value, end) : value;
+  };
+  return {
+      {{"calculate", extreme("max", "high")}, {"as", "end"}},
+      {{"filter", fmt::format("{} {} {}", extreme("min", "low"), room ? ">" : "<=", kLeastBar * end_of_axis(plot))}}};
+}
 
-/// Numbers after the bars that are too short to contain them, and after their intervals.
+/// Numbers after the bars without room for them, and after their intervals.
 json outer_words(const BarPlot& plot, const json& bars, const Kinds& kinds) {
-  const std::string end = kinds.intervals ? "high" : plot.value.name;
   return {{"mark", {{"type", "text"}, {"align", "left"}, {"dx", 6}, {"style", "mark-label"}}},
-          {"transform",
-           {{{"filter", {{"field", plot.value.name}, {"lte", kLeastBar * end_of_axis(plot)}}}},
-            {{"filter", {{"field", end}, {"valid", true}}}}}},
+          {"transform", with_room(plot, kinds, false)},
           {"encoding",
-           {{"x", {{"field", end}, {"type", "quantitative"}}},
+           {{"x", {{"field", "end"}, {"type", "quantitative"}}},
             {"y", bars["y"]},
             {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
 }
 
 /// Numbers inside the bars that are long enough.
-json bar_text(const BarPlot& plot, const json& bars) {
+json bar_text(const BarPlot& plot, const json& bars, const Kinds& kinds) {
   return {{"mark", {{"type", "text"}, {"align", "left"}, {"style", "bar-words"}}},
-          {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastBar * end_of_axis(plot)}}}}}},
+          {"transform", with_room(plot, kinds, true)},
           {"encoding",
            {{"x", {{"value", 7}}},  // pixels: at the start of the bar, away from the interval
             {"y", bars["y"]},
@@ -139,7 +148,7 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   json layers = json::array();
   layers.push_back(
       {{"transform", place}, {"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  if (!plot.step_parts) layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars));
+  if (!plot.step_parts) layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars, kinds));
   if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
   if (kinds.intervals) {
     json low = x_channel(plot, table, "low");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "chart/spec_parts.h"
+
 namespace amdahl {
 namespace {
 
@@ -15,7 +17,7 @@ std::string spec_of(const DataTable& table, size_t num_dots) {
                        {"type", "quantitative"},
                        {"title", "Speed over A (above 1: faster)"},
                        {"scale", {{"type", "log"}, {"nice", false}, {"padding", 14}}},
-                       {"axis", {{"format", "~g"}}}};
+                       {"axis", number_axis()}};
   const ordered_json y{
       {"field", "cell"}, {"type", "nominal"}, {"title", nullptr}, {"sort", nullptr}, {"axis", {{"labelLimit", 320}}}};
   const ordered_json offset{{"field", "run"}, {"sort", nullptr}};

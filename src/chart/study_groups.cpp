@@ -100,7 +100,7 @@ std::string ConfigurationNames::of(const CellKey& key) const {
   if (launch_) words.push_back(key.launch);
   for (const PlanField* field : plan_)
     if ((several || !field->of_several) && !is_default(*field, key.plan) &&
-        !(strategy_ && names_field(key.strategy, *field, key.plan)))
+        !(strategy_ && several && names_field(key.strategy, *field, key.plan)))
       words.push_back(field->words(key.plan));
   if (optimizer_) words.push_back(key.optimizer);
   return fmt::format("{}", fmt::join(words, ", "));

@@ -193,6 +193,15 @@ class RecordingConvOps final : public ConvOps {
                              DType type) override {
     notes_.add({"average_pool_gradient", {}, of_type(type, rows * pixels * channels) + floats(rows * channels)});
   }
+  void max_pool(Stream&, const MaxPoolForward& a) override {
+    const int64_t outputs = a.windows.outputs();
+    notes_.add({"max_pool", {}, of_type(a.type, a.windows.inputs()) + of_type(a.y_type, outputs) + outputs});
+  }
+  void max_pool_gradient(Stream&, const MaxPoolBackward& a) override {
+    const int64_t outputs = a.windows.outputs(),
+                  read = of_type(a.y_type, outputs) + if_any(a.dy_added, of_type(a.y_type, outputs));
+    notes_.add({"max_pool_gradient", {}, of_type(a.type, a.windows.inputs()) + read + outputs});
+  }
 
  private:
   static RecordedProduct product(const ConvShape& s) {

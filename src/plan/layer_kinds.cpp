@@ -90,10 +90,13 @@ double recurrent_flops(const LayerSpec& layer, const Shape& input) {
 
 // Images.
 int64_t strided(int64_t extent, int64_t stride) { return (extent - 1) / stride + 1; }
-std::string conv_problem(const LayerSpec& layer, const Shape& input) {
-  if (std::string text = needs(layer, input, 3, "[height, width, channels]"); !text.empty()) return text;
+std::string window_problem(const LayerSpec& layer) {
   if (layer.kernel < 1 || layer.kernel % 2 == 0) return fmt::format("its kernel is {}, not odd", layer.kernel);
   return layer.stride < 1 ? fmt::format("its stride is {}", layer.stride) : "";
+}
+std::string conv_problem(const LayerSpec& layer, const Shape& input) {
+  if (std::string text = needs(layer, input, 3, "[height, width, channels]"); !text.empty()) return text;
+  return window_problem(layer);
 }
 Shape conv_output(const LayerSpec& layer, const Shape& input) {
   return {strided(input[0], layer.stride), strided(input[1], layer.stride), layer.units};
@@ -111,26 +114,40 @@ double conv_flops(const LayerSpec& layer, const Shape& input) {
   return gemm_flops(pixels_of(conv_output(layer, input)), layer.kernel * layer.kernel * input[2], layer.units);
 }
 std::vector<ParameterSpec> residual_parameters(const LayerSpec& layer, const Shape& input) {
-  const int64_t c = layer.units;
-  std::vector<ParameterSpec> all{
-      filter("conv1.weight", c, 3, input[2]), ones("norm1.weight", {c}), zeros("norm1.bias", {c}),
-      filter("conv2.weight", c, 3, c),        ones("norm2.weight", {c}), zeros("norm2.bias", {c})};
-  if (has_shortcut(layer, input)) {
-    all.push_back(filter("shortcut.weight", c, 1, input[2]));
-    all.push_back(ones("shortcut_norm.weight", {c}));
-    all.push_back(zeros("shortcut_norm.bias", {c}));
-  }
+  std::vector<ParameterSpec> all;
+  const auto add = [&](const std::string& conv, const std::string& norm, int64_t out, int64_t kernel, int64_t in) {
+    all.push_back(filter(conv + ".weight", out, kernel, in));
+    all.push_back(ones(norm + ".weight", {out}));
+    all.push_back(zeros(norm + ".bias", {out}));
+  };
+  const int64_t c = layer.units, b = layer.bottleneck;
+  if (b > 0)
+    add("conv1", "norm1", b, 1, input[2]), add("conv2", "norm2", b, 3, b), add("conv3", "norm3", c, 1, b);
+  else
+    add("conv1", "norm1", c, 3, input[2]), add("conv2", "norm2", c, 3, c);
+  if (has_shortcut(layer, input)) add("shortcut", "shortcut_norm", c, 1, input[2]);
   return all;
 }
 double residual_flops(const LayerSpec& layer, const Shape& input) {
-  const int64_t pixels = pixels_of(conv_output(layer, input)), c = layer.units;
-  return gemm_flops(pixels, 9 * input[2], c) + gemm_flops(pixels, 9 * c, c) +
-         (has_shortcut(layer, input) ? gemm_flops(pixels, input[2], c) : 0);
+  const int64_t pixels = pixels_of(conv_output(layer, input)), c = layer.units, b = layer.bottleneck;
+  const double chain =
+      b > 0 ? gemm_flops(pixels_of(input), input[2], b) + gemm_flops(pixels, 9 * b, b) + gemm_flops(pixels, b, c)
+            : gemm_flops(pixels, 9 * input[2], c) + gemm_flops(pixels, 9 * c, c);
+  return chain + (has_shortcut(layer, input) ? gemm_flops(pixels, input[2], c) : 0);
 }
 std::string image_problem(const LayerSpec&, const Shape& input) {
   return input.size() == 3 ? "" : fmt::format("its input is {}, not [height, width, channels]", shape_text(input));
 }
 Shape channels_output(const LayerSpec&, const Shape& input) { return {input[2]}; }
+std::string max_pool_problem(const LayerSpec& layer, const Shape& input) {
+  constexpr int64_t kMostKernel = 15;  // the place of a pixel within its window is one byte
+  if (std::string text = image_problem(layer, input); !text.empty()) return text;
+  if (layer.kernel > kMostKernel) return fmt::format("its kernel is {}, at most {}", layer.kernel, kMostKernel);
+  return window_problem(layer);
+}
+Shape max_pool_output(const LayerSpec& layer, const Shape& input) {
+  return {strided(input[0], layer.stride), strided(input[1], layer.stride), input[2]};
+}
 
 // Classifier of tokens.
 std::string head_problem(const LayerSpec& layer, const Shape& input) {
@@ -246,8 +263,8 @@ const std::vector<LayerKindRow>& layer_kinds() {
        conv_flops},
       {LayerKind::residual_block,
        "residual_block",
-       "two convolutions and a shortcut",
-       {required("units", &L::units), integer("stride", &L::stride, 1)},
+       "two convolutions, or three with a bottleneck, and a shortcut",
+       {required("units", &L::units), integer("stride", &L::stride, 1), omitted(integer("bottleneck", &L::bottleneck))},
        conv_problem,
        conv_output,
        residual_parameters,
@@ -269,6 +286,14 @@ const std::vector<LayerKindRow>& layer_kinds() {
        head_output,
        head_parameters,
        head_flops},
+      {LayerKind::max_pool,
+       "max_pool",
+       "largest pixel of each window",
+       {integer("kernel", &L::kernel, 1), integer("stride", &L::stride, 1)},
+       max_pool_problem,
+       max_pool_output,
+       no_parameters,
+       no_flops},
   };
   return rows;
 }

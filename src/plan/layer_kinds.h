@@ -76,7 +76,9 @@ inline bool has_shortcut(const LayerSpec& layer, const Shape& input) {
 /// Whether a layer and the one above it compute on images: on one device they pass each other images of the compute
 /// type.
 inline bool passes_images(LayerKind below, LayerKind above) {
-  const auto gives = [](LayerKind kind) { return kind == LayerKind::conv || kind == LayerKind::residual_block; };
+  const auto gives = [](LayerKind kind) {
+    return kind == LayerKind::conv || kind == LayerKind::residual_block || kind == LayerKind::max_pool;
+  };
   return gives(below) && (gives(above) || above == LayerKind::average_pool);
 }
 /// Rows of an embedding table or a token head in memory: a multiple of 128, so that GEMMs over the vocabulary run on

@@ -156,6 +156,29 @@ ModelSpec resnet(std::string name, const std::vector<size_t>& blocks) {
           {kPixels, kPixels, kChannels}};
 }
 
+/// ResNet of bottleneck blocks for ImageNet's images, with the stride in the convolution of 3 x 3.
+ModelSpec bottleneck_resnet(std::string name, const std::vector<size_t>& blocks) {
+  constexpr int64_t kPixels = 224, kChannels = 3, kClasses = 1000, kExpansion = 4;
+  std::vector<LayerSpec> layers{of_kind(LayerKind::conv, 64), of_kind(LayerKind::max_pool)};
+  layers[0].kernel = 7, layers[0].stride = layers[1].stride = 2;
+  int64_t channels = 64;
+  for (const size_t count : blocks) {
+    for (size_t i = 0; i < count; ++i) {
+      layers.push_back(of_kind(LayerKind::residual_block, kExpansion * channels));
+      layers.back().bottleneck = channels;
+      layers.back().stride = i == 0 && channels > 64 ? 2 : 1;
+    }
+    channels *= 2;
+  }
+  layers.push_back(of_kind(LayerKind::average_pool));
+  layers.push_back(output_layer(kClasses));
+  return {std::move(name),
+          kPixels * kPixels * kChannels,
+          std::move(layers),
+          LossKind::softmax_cross_entropy,
+          {kPixels, kPixels, kChannels}};
+}
+
 }  // namespace
 
 LayerSpec of_kind(LayerKind kind, int64_t units) {
@@ -207,6 +230,8 @@ const std::vector<ModelSpec>& model_presets() {
         bert("bert-large", 1024, 16, 24),
         resnet("resnet18", {2, 2, 2, 2}),
         resnet("resnet34", {3, 4, 6, 3}),
+        bottleneck_resnet("resnet50", {3, 4, 6, 3}),
+        bottleneck_resnet("resnet152", {3, 8, 36, 3}),
     };
     for (const DecoderRow& row : kDecoders) all.push_back(decoder_of(row));
     return all;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "amdahl/error.h"
+#include "base/number_text.h"
 #include "plan/pipeline_kinds.h"
 
 namespace amdahl {
@@ -62,10 +63,7 @@ const std::vector<PlanField>& plan_fields() {
        .option_unit = kMib,
        .unit_name = "MiB",
        .example = "25",
-       .words =
-           [](const PlanOptions& o) {
-             return fmt::format("buckets of {}", format_bytes(static_cast<double>(o.bucket_bytes)));
-           }},
+       .words = [](const PlanOptions& o) { return fmt::format("buckets of {}", binary_bytes(o.bucket_bytes)); }},
       {.name = "recompute",
        .word = "recompute",
        .help = "Activations of transformer blocks to compute again in backward instead of keeping them: none, block "

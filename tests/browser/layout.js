@@ -42,6 +42,17 @@
           return faults.push(`${id}: ${what} overlap: "${texts[i].textContent}" and "${texts[j].textContent}"`);
   }
 
+  // A line through the words of a mark, as an interval through the number of its bar.
+  function checkStruck(id, texts, lines) {
+    for (const text of texts)
+      for (const line of lines) {
+        const word = text.getBoundingClientRect(), box = line.getBoundingClientRect();
+        const level = box.width > 5 && box.height <= 3 && box.top > word.top + kSlack && box.bottom < word.bottom - kSlack;
+        if (level && box.left < word.right - kSlack && box.right > word.left + kSlack)
+          return faults.push(`${id}: a line through "${text.textContent}"`);
+      }
+  }
+
   // Ticks of a continuous axis may do without words, bands may not: each size of a heat map, each bar has its name.
   const specs = new Map(JSON.parse(document.getElementById("amdahl-charts").textContent).charts.map((c) => [c.id, c.spec]));
   function hasBands(spec, channel) {
@@ -77,10 +88,9 @@
       if (beyond) faults.push(`${id}: ${kind} outside of the picture by ${outside(beyond, frame).toFixed(0)} px: ` +
                               (beyond.textContent || beyond.getAttribute("aria-roledescription") || beyond.tagName));
     }
-    checkOverlap(id, "labels of axes", textsIn(svg, ".role-axis-label text"));
+    checkOverlap(id, "words", textsIn(svg, "text"));
+    checkStruck(id, textsIn(svg, ".role-mark.mark-text text"), [...svg.querySelectorAll(".role-mark.mark-rule line")].filter(isSeen));
     for (const axis of svg.querySelectorAll(".role-axis")) checkNames(id, axis);
-    checkOverlap(id, "words of marks", textsIn(svg, ".role-mark.mark-text text"));
-    for (const legend of svg.querySelectorAll(".role-legend")) checkOverlap(id, "words of a legend", textsIn(legend, "text"));
     const wide = frame.width > plot.clientWidth + kSlack;
     if (wide && getComputedStyle(plot).overflowX !== "auto") faults.push(`${id}: wider than its place, and cannot be scrolled`);
   }

@@ -109,6 +109,17 @@ def check_one_size(case):
         assert "at 1 KiB" in page.value("document.querySelector('#bus-bandwidth h3').textContent")
 
 
+def check_intervals_leave_the_numbers_of_bars(case):
+    fabric_fixture.run(case.path("sensor"), "sensor")
+
+    def spread(record):
+        for series in record["series"]:
+            if series["name"] == "time":
+                series["samples"] = [sample * (0.3, 1, 3)[i % 3] for i, sample in enumerate(series["samples"])]
+        return [record]
+    expect_laid_out(report(case, rewrite(case.path("sensor"), spread).name))
+
+
 def check_cost_and_comparison(case):
     prices = case.write("p.toml", 'currency = "EUR"\n[[device]]\nmatch = "NVIDIA Test"\nhourly_price = 3.0\n')
     study_fixture.study(case.path("a"), watt=500)
@@ -128,8 +139,12 @@ def study_of_plans(folder):
     study_fixture.study(folder, devices=(1, 4), batches=(64, 512))
 
     def change(record):
-        if record["axes"]["devices"] == 1:
-            return [record]
+        if record["axes"]["devices"] == 1:  # the second plan of one device has a bar of its own
+            shards = json.loads(json.dumps(record))
+            shards["axes"].update(strategy="single,shards2", virtual_shards=2)
+            for series in shards["series"]:
+                series["samples"] = [sample * (0.5 if series["name"] == "throughput" else 2) for sample in series["samples"]]
+            return [record, shards]
         plans = []
         for place, plan in enumerate(PLANS):
             copy = json.loads(json.dumps(record))
@@ -172,13 +187,14 @@ def check_plans_are_bars_by_time(case):
         assert len(bars) == 2, [chart["id"] for chart in page.charts()]
         for chart in bars:
             times = [row[1] for row in chart["rows"]]
-            assert len(times) == 1 + len(PLANS) and times == sorted(times), chart["rows"]
+            assert len(times) == 2 + len(PLANS) and times == sorted(times), chart["rows"]
             names = [row[0] for row in chart["rows"]]
+            assert len(set(names)) == len(names), names
             assert not any(word in name for name in names for word in ("1 micro-batch", "8 micro-batches", "whole tokens")), names
         assert not any(chart["id"].startswith("speedup") for chart in page.charts())
         account = next(chart for chart in page.charts() if chart["id"].startswith("account-"))
         assert not any("ddp" in row[1] for row in account["rows"]), "an account that is no account of the step has bars"
-        assert "2 of 10 cells have no bar" in page.value(f"document.querySelector('#{account['id']} figcaption').textContent")
+        assert "2 of 12 cells have no bar" in page.value(f"document.querySelector('#{account['id']} figcaption').textContent")
         of_study = colours_of_parts(page)
         page.picture("plans-study")
     with Opened(case.path("plan.html"), width=1400) as page:

@@ -209,7 +209,7 @@ def check_damaged_records(case):
         for words in (("report", folder.name), ("report", folder.name, "--advise", "--model", "medium"),
                       ("compare", folder.name, "good")):
             if words[0] == "compare" and name == "no series":
-                assert "note: bad no series: 1 record without a result" in case.run(*words).stdout
+                assert "bad no series: 1 record without a result" in case.run(*words).stdout
                 continue
             result = case.run(*words, code=5)
             harness.check_error(result.stderr, "store-corrupt", [f"bad {name}/records.jsonl:{number + 1 + (name == 'twice')}: "])

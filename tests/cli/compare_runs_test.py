@@ -66,12 +66,12 @@ def check_strategies_are_paired(case):
     case.write("zero1/records.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     text = case.run("compare", "ddp", "zero1").stdout
     assert "faster in 1 of 1 cell" in text, text
-    assert "note: 1 cell of each side differs in strategy (ddp in ddp, zero1 in zero1) alone; to compare it: " \
+    assert "\n1 cell of each side differs in strategy (ddp in ddp, zero1 in zero1) alone; to compare it: " \
            "--pair strategy=ddp:zero1\n" in text, text
     paired = ("compare", "ddp", "zero1", "--pair", "strategy=ddp:zero1")
     text = case.run(*paired).stdout
-    assert "faster in 2 of 2 cells" in text and "note: paired: strategy ddp of ddp with zero1 of zero1\n" in text, text
-    assert "ddp:zero1" in text.split("note:")[0] and "to compare" not in text, text
+    assert "faster in 2 of 2 cells" in text and "\npaired: strategy ddp of ddp with zero1 of zero1\n" in text, text
+    assert "ddp:zero1" in text.split("Notes")[0] and "to compare" not in text, text
     assert "ddp:zero1" in case.run(*paired, "--md", "-").stdout
     cells = {cell["axes"]["strategy"]: cell for cell in compared(case, *paired[1:])["cells"]}
     assert set(cells) == {"single", "ddp:zero1"}, cells

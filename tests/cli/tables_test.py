@@ -349,5 +349,12 @@ def check_other_tables_fit(case):
         check_fits(case, *words)
 
 
+def check_verified_plans_and_resampled_streams_fit(case):
+    case.run("calibrate", "--backend", "cpu", "--devices", "2", "--seconds", "1", "--machine", "c.json", "-q")
+    check_fits(case, "plan", "--model", "medium", "--machine", "c.json", "--verify", "--seconds", "4", "--plan", "dp1", "tp2")
+    rows = "".join(f"{i / 10},{47.3977418 + i * 1e-7:.9f},{i}\n" for i in range(20))
+    check_fits(case, "sensor", "resample", case.write("gps.csv", f"time,latitude,altitude\n{rows}"), "--rate", "20", "--backend", "cpu")
+
+
 harness.main({name: check for name, check in globals().items() if name.startswith("check_") and name not in (
     "check_one_verdict", "check_fits", "check_study_rows", "check_cost_rows", "check_sensor_comparison")})

@@ -1,4 +1,4 @@
-// Convolutions, batch normalisation and average pooling on a GPU against float64, for every type and math mode; graph
+// Convolutions, batch normalisation and pooling on a GPU against float64, for every type and math mode; graph
 // replays; bit-equal reruns where they are promised.
 #include <algorithm>
 
@@ -276,6 +276,34 @@ TEST_P(CudaBatchNormTest, Backward) {
         EXPECT_EQ(to_doubles((two_parts ? gsecond : gpassed).get()), passed) << text_of(c);
       }
     }
+}
+
+TEST_P(CudaBatchNormTest, MaxPool) {
+  const ConvSizes all[] = {{5, 56, 55, 64, 64, 3, 2, 1},
+                           {3, 12, 9, 7, 7, 3, 2, 1},
+                           {2, 5, 6, 24, 24, 3, 1, 1},
+                           {3, 2, 1, 8, 8, 7, 2, 3},
+                           {2, 8, 8, 16, 16, 1, 3, 0}};
+  for (const ConvSizes& s : all)
+    for (const DType other : {type(), DType::f32})
+      for (const bool two_parts : {false, true}) {
+        std::vector<float> x = typed_floats(s.x_values(), 1, type());
+        for (float& value : x) value = std::round(2 * value);  // many pixels are equal
+        const std::vector<float> dy = typed_floats(s.y_values(), 2, other), more = typed_floats(s.y_values(), 3, other);
+        TypedArray gx = typed(x), dx = typed(s.x_values());
+        TypedArray y(*device, *stream, other, s.y_values()), gdy(*device, *stream, other, dy),
+            gmore(*device, *stream, other, more);
+        const auto chosen = device->allocate(static_cast<size_t>(s.y_values()));
+        const PoolWindows windows{s.rows, s.height, s.width, s.in, s.kernel, s.stride};
+        auto* const places = chosen->as<uint8_t>();
+        ops->conv().max_pool(*stream, {windows, gx.data(), y.data(), places, type(), other});
+        ops->conv().max_pool_gradient(
+            *stream, {windows, gdy.data(), two_parts ? gmore.data() : nullptr, places, dx.data(), type(), other});
+        EXPECT_EQ(to_doubles(y.get()), reference::max_pool(s, to_doubles(x)));
+        const Values passed = two_parts ? reference::sum_of(to_doubles(dy), to_doubles(more)) : to_doubles(dy);
+        EXPECT_LT(relative_error(dx.get(), reference::max_pool_gradient(s, to_doubles(x), passed)),
+                  1e-6 + unit_of(type()));
+      }
 }
 
 TEST_P(CudaBatchNormTest, AveragePool) {

@@ -15,6 +15,8 @@ Values in_double(const std::vector<float>& values) { return {values.begin(), val
 TEST(ConvModels, PresetsHaveThePublishedNumberOfParameters) {
   EXPECT_EQ(find_model_preset("resnet18").num_parameters(), 11'173'962);
   EXPECT_EQ(find_model_preset("resnet34").num_parameters(), 21'282'122);
+  EXPECT_EQ(find_model_preset("resnet50").num_parameters(), 25'557'032);
+  EXPECT_EQ(find_model_preset("resnet152").num_parameters(), 60'192'808);
 }
 
 /// A model on one virtual device, and copies from its memory.
@@ -121,10 +123,9 @@ TEST_F(ConvModel, EvaluationUsesTheRunningStatisticsAndKeepsThem) {
   expect_near(copy(buffers[1].data, 5), running.variance);
 }
 
-/// Gradients of small_resnet divided at the layers `ends`, in the order of one device's layout.
-std::vector<float> gradients_of_stages(MathMode math, const std::vector<size_t>& ends) {
+/// Gradients of a model divided at the layers `ends`, in the order of one device's layout.
+std::vector<float> gradients_of_stages(const ModelSpec& spec, MathMode math, const std::vector<size_t>& ends) {
   constexpr int64_t kRows = 12;
-  const ModelSpec spec = small_resnet();
   const JobData data = random_data(spec, kRows, 3);
   const Deadline deadline = Deadline::after_seconds(60);
   JobDevices job = cpu_job_devices(1, math);
@@ -162,21 +163,23 @@ std::vector<float> gradients_of_stages(MathMode math, const std::vector<size_t>&
 
 // Images are in the compute type within a stage and f32 between stages: the gradients differ by roundings alone.
 TEST(ConvStages, GiveTheGradientsOfOneDevice) {
-  const size_t layers = small_resnet().layers.size();
-  for (const auto& [math, limit] : {std::pair{MathMode::fp32, 1e-5}, {MathMode::fp16, 0.03}}) {
-    const std::vector<float> wanted = gradients_of_stages(math, {layers});
-    for (const std::vector<size_t>& ends :
-         {std::vector<size_t>{1, layers}, {2, layers}, {3, layers}, {1, 2, 3, layers}}) {
-      const std::vector<float> found = gradients_of_stages(math, ends);
-      ASSERT_EQ(found.size(), wanted.size());
-      double difference = 0, norm = 0;
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        const double d = static_cast<double>(found[i]) - static_cast<double>(wanted[i]);
-        difference += d * d, norm += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+  for (const ModelSpec& model : {small_resnet(), small_bottleneck_resnet()})
+    for (const auto& [math, limit] : {std::pair{MathMode::fp32, 1e-5}, {MathMode::fp16, 0.03}}) {
+      const size_t layers = model.layers.size();
+      const std::vector<float> wanted = gradients_of_stages(model, math, {layers});
+      for (const std::vector<size_t>& ends :
+           {std::vector<size_t>{1, layers}, {2, layers}, {3, layers}, {1, 2, 3, layers}}) {
+        const std::vector<float> found = gradients_of_stages(model, math, ends);
+        ASSERT_EQ(found.size(), wanted.size());
+        double difference = 0, norm = 0;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const double d = static_cast<double>(found[i]) - static_cast<double>(wanted[i]);
+          difference += d * d, norm += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+        }
+        EXPECT_LT(std::sqrt(difference / norm), limit)
+            << model.name << ::testing::PrintToString(ends) << to_string(math);
       }
-      EXPECT_LT(std::sqrt(difference / norm), limit) << ::testing::PrintToString(ends) << to_string(math);
     }
-  }
 }
 
 }  // namespace

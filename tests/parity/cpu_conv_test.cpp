@@ -307,6 +307,33 @@ TEST(CpuConvKernels, BothBuildsOfTheNormalisationAgree) {
   for (size_t i = 0; i < 3; ++i) EXPECT_LT(error_of(results[i], widened(results[3 + i])), kTolerance) << i;
 }
 
+TEST_F(CpuOpsTest, MaxPool) {
+  for (const ConvSizes& s : {ConvSizes{2, 12, 9, 7, 7, 3, 2, 1},
+                             {1, 5, 6, 21, 21, 3, 1, 1},
+                             {3, 2, 1, 4, 4, 7, 2, 3},
+                             {2, 8, 8, 3, 3, 1, 3, 0},
+                             {1, 4, 11, 5, 5, 5, 4, 2}}) {
+    SCOPED_TRACE(::testing::PrintToString(std::vector<int64_t>{s.height, s.width, s.in, s.kernel, s.stride}));
+    std::vector<float> x = random(s.x_values());
+    for (float& value : x) value = std::round(2 * value);  // many pixels are equal
+    const std::vector<float> dy = random(s.rows * s.out_height() * s.out_width() * s.in), added = random(s.y_values());
+    std::vector<float> y(dy.size(), NAN), dx(x.size(), NAN);
+    std::vector<uint8_t> chosen(dy.size());
+    const PoolWindows windows{s.rows, s.height, s.width, s.in, s.kernel, s.stride};
+    ops_->conv().max_pool(*stream_, {windows, x.data(), y.data(), chosen.data()});
+    ops_->conv().max_pool_gradient(*stream_, {windows, dy.data(), added.data(), chosen.data(), dx.data()});
+    finish();
+    EXPECT_EQ(widened(y), reference::max_pool(s, widened(x)));
+    const Values passed = reference::sum_of(widened(dy), widened(added));
+    EXPECT_LT(error_of(dx, reference::max_pool_gradient(s, widened(x), passed)), kTolerance);
+  }
+  std::vector<float> x{1, NAN, 3, 4}, y(1);
+  std::vector<uint8_t> chosen(1);
+  ops_->conv().max_pool(*stream_, {{1, 1, 4, 1, 7, 4}, x.data(), y.data(), chosen.data()});
+  finish();
+  EXPECT_TRUE(std::isnan(y[0])) << "a window with a NaN, as in PyTorch";
+}
+
 TEST_F(CpuOpsTest, AveragePool) {
   for (const auto& [pixels, channels] : {std::pair<int64_t, int64_t>{1, 1}, {16, 64}, {9, 13}, {49, 7}}) {
     SCOPED_TRACE(::testing::Message() << pixels << " x " << channels);

@@ -154,6 +154,8 @@ TEST_P(SequenceModels, OverfitsOneBatch) {
 
 std::string model_name(const ::testing::TestParamInfo<SmallModel>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Cpu, SequenceModels, ::testing::ValuesIn(small_sequence_models()), model_name);
+INSTANTIATE_TEST_SUITE_P(Bottlenecks, SequenceModels,
+                         ::testing::Values(SmallModel{"bottleneck", small_bottleneck_resnet()}), model_name);
 
 }  // namespace
 }  // namespace amdahl::test

@@ -102,10 +102,18 @@ class TorchModel:
         return self.relu(conv_norm(value, p, "conv", "norm", layer["kernel"], layer["stride"]))
 
     def residual_block(self, value, layer, p, _):
-        inner = self.relu(conv_norm(value, p, "conv1", "norm1", 3, layer["stride"]))
+        kernels, strides = ((1, 3, 1), (1, layer["stride"], 1)) if layer.get("bottleneck", 0) else ((3, 3), (layer["stride"], 1))
+        inner = value
+        for place, (kernel, stride) in enumerate(zip(kernels, strides), 1):
+            inner = conv_norm(inner, p, f"conv{place}", f"norm{place}", kernel, stride)
+            inner = inner if place == len(kernels) else self.relu(inner)
         if layer["stride"] > 1 or value.shape[-1] != layer["units"]:
             value = conv_norm(value, p, "shortcut", "shortcut_norm", 1, layer["stride"])
-        return self.relu(value + conv_norm(inner, p, "conv2", "norm2", 3, 1))
+        return self.relu(value + inner)
+
+    def max_pool(self, value, layer, *_):
+        kernel = layer["kernel"]
+        return functional.max_pool2d(value.permute(0, 3, 1, 2), kernel, layer["stride"], kernel // 2).permute(0, 2, 3, 1)
 
     def average_pool(self, value, *_):
         return value.mean(dim=(1, 2))

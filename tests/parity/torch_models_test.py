@@ -48,8 +48,12 @@ def conv(units, **fields):
     return {"kind": "conv", "units": units, **fields}
 
 
-def residual(units, stride=1):
-    return {"kind": "residual_block", "units": units, "stride": stride}
+def residual(units, stride=1, **fields):
+    return {"kind": "residual_block", "units": units, "stride": stride, **fields}
+
+
+def max_pool(kernel=3, stride=2):
+    return {"kind": "max_pool", "kernel": kernel, "stride": stride}
 
 
 NORM, AVERAGE_POOL = {"kind": "layer_norm"}, {"kind": "average_pool"}
@@ -79,6 +83,11 @@ CASES = [
                      CROSS_ENTROPY), 4, 12),
     ("resnet for regression", model([8, 11, 2], [conv(6, kernel=5, stride=2), conv(4, kernel=1), residual(4),
                                                  residual(4), AVERAGE_POOL, dense(9), dense(2)]), 3, 231),
+    ("resnet of bottlenecks", model([19, 14, 3], [conv(5, kernel=7, stride=2), max_pool(), residual(8, bottleneck=3),
+                                                  residual(8, bottleneck=2), residual(10, 2, bottleneck=4), AVERAGE_POOL,
+                                                  dense(4)], CROSS_ENTROPY), 4, 35),
+    ("pooled features and windows larger than the picture", model([3, 2, 4], [max_pool(5, 1), conv(3), max_pool(7, 3),
+                                                                              dense(2)]), 4, 17),
     ("residual block first", model([6, 6, 3], [residual(3), residual(5, stride=3), dense(3)], CROSS_ENTROPY), 5, 14),
     ("convolutions and dense layers", model([7, 5, 2], [conv(3, stride=2), conv(4), dense(6), dense(2)]), 6, 15),
 ]

@@ -148,6 +148,17 @@ void draw_decoder(Draw& draw, double parameters, const ModelLimits& limits, Mode
   if (draw.chance(0.6)) draw_parts(draw, model);
 }
 
+/// A stem of large filters and max pooling, and blocks with bottlenecks.
+void draw_bottlenecks(Draw& draw, ModelSpec& model) {
+  model.layers[0].kernel = draw.one_of<int64_t>({3, 5, 7}), model.layers[0].stride = draw.whole(1, 2);
+  const int64_t narrowing = draw.whole(1, 4);
+  for (LayerSpec& block : model.layers)
+    if (block.kind == LayerKind::residual_block) block.bottleneck = std::max(int64_t{1}, block.units / narrowing);
+  LayerSpec pool = layer(LayerKind::max_pool);
+  pool.kernel = draw.one_of<int64_t>({1, 3, 5}), pool.stride = draw.whole(1, 3);
+  if (draw.chance(0.7)) model.layers.insert(model.layers.begin() + draw.whole(0, 2), pool);
+}
+
 void draw_convolutional(Draw& draw, double parameters, const ModelLimits&, ModelSpec& model) {
   const int64_t stages = draw.whole(1, 4), blocks = draw.whole(1, 3), size = draw.log_whole(8, 64);
   model.input_shape = {size, size + draw.whole(0, 3), draw.whole(1, 4)};
@@ -163,6 +174,7 @@ void draw_convolutional(Draw& draw, double parameters, const ModelLimits&, Model
     }
   model.layers.push_back(layer(LayerKind::average_pool));
   model.layers.push_back(output_layer(draw.log_whole(2, 100)));
+  if (draw.chance(0.5)) draw_bottlenecks(draw, model);
 }
 
 void add_plans(Draw& draw, const ModelLimits& limits, RandomModel& drawn) {

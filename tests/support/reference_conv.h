@@ -1,6 +1,8 @@
-// Plain float64 references of convolutions, batch normalisation and average pooling, forward and backward, which every
+// Plain float64 references of convolutions, batch normalisation and pooling, forward and backward, which every
 // backend must reproduce. Arrays are row-major with the shapes of src/ops/conv/conv_ops.h; gradients are set.
 #pragma once
+
+#include <algorithm>
 
 #include "reference_sequence.h"
 
@@ -108,6 +110,40 @@ inline Values relu_gradient(Values dy, const Values& y) {
   for (size_t i = 0; i < y.size(); ++i)
     if (!(y[i] > 0)) dy[i] = 0;
   return dy;
+}
+
+// Max pooling --------------------------------------------------------------------------------------------------------
+
+/// Of each output of x [rows, height, width, channels] the place of the pixel that it is: the first of the largest in
+/// the window of kernel x kernel pixels, padded by kernel / 2.
+inline std::vector<size_t> largest_places(const ConvSizes& s, const Values& x) {
+  std::vector<size_t> places;
+  for (int64_t n = 0; n < s.rows; ++n)
+    for (int64_t i = 0; i < s.out_height(); ++i)
+      for (int64_t j = 0; j < s.out_width(); ++j)
+        for (int64_t c = 0; c < s.in; ++c) {
+          std::vector<size_t> window;
+          for (int64_t a = 0; a < s.kernel; ++a)
+            for (int64_t b = 0; b < s.kernel; ++b) {
+              const int64_t row = i * s.stride + a - s.padding, column = j * s.stride + b - s.padding;
+              if (row < 0 || row >= s.height || column < 0 || column >= s.width) continue;
+              window.push_back(at(((n * s.height + row) * s.width + column) * s.in + c));
+            }
+          places.push_back(
+              *std::max_element(window.begin(), window.end(), [&](size_t p, size_t q) { return x[p] < x[q]; }));
+        }
+  return places;
+}
+inline Values max_pool(const ConvSizes& s, const Values& x) {
+  Values y;
+  for (const size_t place : largest_places(s, x)) y.push_back(x[place]);
+  return y;
+}
+inline Values max_pool_gradient(const ConvSizes& s, const Values& x, const Values& dy) {
+  Values dx = zeros(s.x_values());
+  const std::vector<size_t> places = largest_places(s, x);
+  for (size_t i = 0; i < places.size(); ++i) dx[places[i]] += dy[i];
+  return dx;
 }
 
 // Average pooling ----------------------------------------------------------------------------------------------------

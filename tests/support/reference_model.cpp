@@ -248,19 +248,39 @@ Pass conv(const LayerView& layer, const Values& x) {
   return conv_norm(layer, sizes_of(layer, layer.spec.kernel), x, 0, true);
 }
 
+/// What comes before the last convolution of a block, and the sizes of that.
+std::pair<std::vector<Pass>, reference::ConvSizes> inner_convolutions(const LayerView& layer, const Values& x) {
+  const int64_t b = layer.spec.bottleneck;
+  reference::ConvSizes outer = sizes_of(layer, 3);
+  if (b == 0)
+    return {{conv_norm(layer, outer, x, 0, true)},
+            {outer.rows, outer.out_height(), outer.out_width(), outer.out, outer.out, 3, 1, 1}};
+  const reference::ConvSizes narrowing{outer.rows, outer.height, outer.width, outer.in, b, 1, 1, 0};
+  outer.in = outer.out = b;
+  const Pass first = conv_norm(layer, narrowing, x, 0, true);
+  return {{first, conv_norm(layer, outer, first.output, 3, true)},
+          {outer.rows, outer.out_height(), outer.out_width(), b, layer.spec.units, 1, 1, 0}};
+}
+
 Pass residual_block(const LayerView& layer, const Values& x) {
-  const reference::ConvSizes outer = sizes_of(layer, 3);
-  const reference::ConvSizes inner{outer.rows, outer.out_height(), outer.out_width(), outer.out, outer.out, 3, 1, 1};
-  const bool projects = outer.stride > 1 || outer.in != outer.out;
-  const Pass shortcut =
-      projects ? conv_norm(layer, sizes_of(layer, 1), x, 6, false) : Pass{x, [](const Values& dy) { return dy; }};
+  const auto [inner, sizes] = inner_convolutions(layer, x);
+  const size_t last_tensor = 3 * inner.size();
+  const bool projects = layer.spec.stride > 1 || layer.input[2] != layer.spec.units;
+  const Pass shortcut = projects ? conv_norm(layer, sizes_of(layer, 1), x, last_tensor + 3, false)
+                                 : Pass{x, [](const Values& dy) { return dy; }};
   const auto d_residual = std::make_shared<Values>();
-  const Pass first = conv_norm(layer, outer, x, 0, true);
-  const Pass second = conv_norm(layer, inner, first.output, 3, true, shortcut.output, d_residual.get());
-  return {second.output, [=](const Values& dy) {
-            const Values dx = first.backward(second.backward(dy));
+  const Pass last = conv_norm(layer, sizes, inner.back().output, last_tensor, true, shortcut.output, d_residual.get());
+  return {last.output, [last, inner = inner, shortcut, d_residual](const Values& dy) {
+            Values dx = last.backward(dy);
+            for (size_t i = inner.size(); i-- > 0;) dx = inner[i].backward(dx);
             return reference::sum_of(dx, shortcut.backward(*d_residual));
           }};
+}
+
+Pass max_pool(const LayerView& layer, const Values& x) {
+  reference::ConvSizes sizes = sizes_of(layer, layer.spec.kernel);
+  sizes.out = sizes.in;
+  return {reference::max_pool(sizes, x), [=](const Values& dy) { return reference::max_pool_gradient(sizes, x, dy); }};
 }
 
 Pass average_pool(const LayerView& layer, const Values& x) {
@@ -292,6 +312,8 @@ Pass run_layer(const LayerView& layer, const Values& x) {
       return residual_block(layer, x);
     case LayerKind::average_pool:
       return average_pool(layer, x);
+    case LayerKind::max_pool:
+      return max_pool(layer, x);
     case LayerKind::token_head:
       return linear(layer, x, 0, layer.input[1], layer.spec.vocabulary, false);
     default:

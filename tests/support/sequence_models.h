@@ -153,6 +153,20 @@ inline ModelSpec small_resnet() {
           {6, 5, 3}};
 }
 
+/// As preset "resnet50": images of 19 x 14 pixels, a pooled stem, shortcuts of both kinds.
+inline ModelSpec small_bottleneck_resnet() {
+  LayerSpec stem = layer_of(LayerKind::conv, 4), pool = layer_of(LayerKind::max_pool);
+  stem.kernel = 7, stem.stride = pool.stride = 2;
+  LayerSpec wide = layer_of(LayerKind::residual_block, 8), halving = layer_of(LayerKind::residual_block, 12);
+  wide.bottleneck = 3, halving.bottleneck = 5, halving.stride = 2;
+  return {
+      "small-bottleneck-resnet",
+      19 * 14 * 3,
+      {stem, pool, wide, wide, halving, layer_of(LayerKind::average_pool), LayerSpec{4, true, Activation::none, 0.0}},
+      LossKind::softmax_cross_entropy,
+      {19, 14, 3}};
+}
+
 inline std::vector<SmallModel> small_sequence_models() {
   return {{"transformer", small_transformer()},
           {"gpt_tied", small_gpt(true)},

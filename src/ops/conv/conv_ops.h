@@ -84,6 +84,34 @@ struct BatchNormBackward {
   DType type = DType::f32, y_type = DType::f32;
 };
 
+/// Windows of kernel x kernel pixels, `stride` apart, on images padded by kernel / 2; the kernel is odd, at most 15.
+struct PoolWindows {
+  int64_t rows, height, width, channels, kernel, stride;
+  int64_t padding() const { return kernel / 2; }
+  int64_t out_height() const { return (height - 1) / stride + 1; }
+  int64_t out_width() const { return (width - 1) / stride + 1; }
+  int64_t inputs() const { return rows * height * width * channels; }
+  int64_t outputs() const { return rows * out_height() * out_width() * channels; }
+};
+
+/// y = the largest pixel of each window by channel, NaN where it has one. Of equal pixels the first is chosen.
+struct MaxPoolForward {
+  PoolWindows windows;
+  const void* x;    // [rows, height, width, channels] of `type`
+  void* y;          // [rows, out_height, out_width, channels] of `y_type`
+  uint8_t* chosen;  // as y: the pixel's place in its window, row * kernel + column
+  DType type = DType::f32, y_type = DType::f32;
+};
+/// dx = for each pixel the sum of dy + dy_added of the windows that chose it, in the order of the windows.
+struct MaxPoolBackward {
+  PoolWindows windows;
+  const void* dy;        // of `y_type`
+  const void* dy_added;  // of `y_type`; null: none
+  const uint8_t* chosen;
+  void* dx;  // of `type`
+  DType type = DType::f32, y_type = DType::f32;
+};
+
 class ConvOps {
  public:
   virtual ~ConvOps() = default;
@@ -97,6 +125,8 @@ class ConvOps {
                             DType type) = 0;
   virtual void average_pool_gradient(Stream& stream, const float* dy, void* dx, int64_t rows, int64_t pixels,
                                      int64_t channels, DType type) = 0;
+  virtual void max_pool(Stream& stream, const MaxPoolForward& a) = 0;
+  virtual void max_pool_gradient(Stream& stream, const MaxPoolBackward& a) = 0;
 };
 
 }  // namespace amdahl

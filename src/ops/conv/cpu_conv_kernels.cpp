@@ -165,9 +165,51 @@ AMDAHL_KERNEL void average_pool_gradient(const float* dy, float* dx, int64_t row
     });
 }
 
+/// Calls use(output, first row, first column) for every window, in order: the place of its output in [rows, out_height,
+/// out_width], and of its first pixel, which may lie in the padding.
+template <class Use>
+inline void for_each_window(const PoolWindows& w, const Use& use) {
+  int64_t output = 0;
+  for (int64_t r = 0; r < w.rows; ++r)
+    for (int64_t i = 0; i < w.out_height(); ++i)
+      for (int64_t j = 0; j < w.out_width(); ++j)
+        use(r, output++, i * w.stride - w.padding(), j * w.stride - w.padding());
+}
+
+AMDAHL_KERNEL void max_pool(const MaxPoolForward& a) {
+  const PoolWindows& w = a.windows;
+  for_each_window(w, [&](int64_t r, int64_t output, int64_t first_row, int64_t first_column) {
+    float* y = static_cast<float*>(a.y) + output * w.channels;
+    uint8_t* chosen = a.chosen + output * w.channels;
+    bool begun = false;
+    for (int64_t k = 0; k < w.kernel * w.kernel; ++k) {
+      const int64_t row = first_row + k / w.kernel, column = first_column + k % w.kernel;
+      if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
+      const float* x = static_cast<const float*>(a.x) + ((r * w.height + row) * w.width + column) * w.channels;
+      for (int64_t c = 0; c < w.channels; ++c)
+        if (!begun || x[c] > y[c] || x[c] != x[c]) y[c] = x[c], chosen[c] = static_cast<uint8_t>(k);
+      begun = true;
+    }
+  });
+}
+
+AMDAHL_KERNEL void max_pool_gradient(const MaxPoolBackward& a) {
+  const PoolWindows& w = a.windows;
+  auto* dx = static_cast<float*>(a.dx);
+  const auto *dy = static_cast<const float*>(a.dy), *added = static_cast<const float*>(a.dy_added);
+  fill(dx, 0.0f, w.inputs());
+  for_each_window(w, [&](int64_t r, int64_t output, int64_t first_row, int64_t first_column) {
+    for (int64_t c = 0; c < w.channels; ++c) {
+      const int64_t from = output * w.channels + c;
+      const int64_t row = first_row + a.chosen[from] / w.kernel, column = first_column + a.chosen[from] % w.kernel;
+      dx[((r * w.height + row) * w.width + column) * w.channels + c] += added ? dy[from] + added[from] : dy[from];
+    }
+  });
+}
+
 }  // namespace
 
-const CpuConvKernels AMDAHL_CPU_CONV_KERNELS{batch_norm_forward, batch_norm_backward, add, average_pool,
-                                             average_pool_gradient};
+const CpuConvKernels AMDAHL_CPU_CONV_KERNELS{
+    batch_norm_forward, batch_norm_backward, add, average_pool, average_pool_gradient, max_pool, max_pool_gradient};
 
 }  // namespace amdahl

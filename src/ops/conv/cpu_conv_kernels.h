@@ -22,6 +22,8 @@ struct CpuConvKernels {
   /// y[rows, channels] = means over the pixels of x[rows, pixels, channels].
   void (*average_pool)(const float* x, float* y, int64_t rows, int64_t pixels, int64_t channels);
   void (*average_pool_gradient)(const float* dy, float* dx, int64_t rows, int64_t pixels, int64_t channels);
+  void (*max_pool)(const MaxPoolForward& a);
+  void (*max_pool_gradient)(const MaxPoolBackward& a);
 };
 
 extern const CpuConvKernels kCpuConvKernelsBaseline;  // the target's baseline instruction set

@@ -50,6 +50,17 @@ class CpuConvOps final : public ConvOps {
         [=, this] { kernels_.average_pool_gradient(dy, static_cast<float*>(dx), rows, pixels, channels); });
   }
 
+  void max_pool(Stream& stream, const MaxPoolForward& a) override {
+    require_f32(a.type, "pooling");
+    require_f32(a.y_type, "pooling");
+    as_cpu(stream).enqueue([this, a] { kernels_.max_pool(a); });
+  }
+  void max_pool_gradient(Stream& stream, const MaxPoolBackward& a) override {
+    require_f32(a.type, "pooling");
+    require_f32(a.y_type, "pooling");
+    as_cpu(stream).enqueue([this, a] { kernels_.max_pool_gradient(a); });
+  }
+
  private:
   static BatchNormWork work_of(CpuStream& worker, int64_t channels) {
     const auto count = static_cast<size_t>(channels);

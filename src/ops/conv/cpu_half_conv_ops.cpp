@@ -78,6 +78,28 @@ class HalfConvOps final : public ConvOps {
     HalfMemory::narrow(stream, wide, dx, rows * pixels * channels);
   }
 
+  void max_pool(Stream& stream, const MaxPoolForward& a) override {
+    MaxPoolForward pool = a;
+    pool.type = pool.y_type = DType::f32;
+    if (a.type == DType::f16) pool.x = memory_.widened(stream, 0, a.x, a.windows.inputs());
+    float* const y = a.y_type == DType::f16 ? memory_.room(stream, 1, a.windows.outputs()) : nullptr;
+    if (y) pool.y = y;
+    exact_->max_pool(stream, pool);
+    if (y) HalfMemory::narrow(stream, y, a.y, a.windows.outputs());
+  }
+  void max_pool_gradient(Stream& stream, const MaxPoolBackward& a) override {
+    MaxPoolBackward pool = a;
+    pool.type = pool.y_type = DType::f32;
+    if (a.y_type == DType::f16) {
+      pool.dy = memory_.widened(stream, 0, a.dy, a.windows.outputs());
+      pool.dy_added = memory_.widened(stream, 1, a.dy_added, a.windows.outputs());
+    }
+    float* const dx = a.type == DType::f16 ? memory_.room(stream, 2, a.windows.inputs()) : nullptr;
+    if (dx) pool.dx = dx;
+    exact_->max_pool_gradient(stream, pool);
+    if (dx) HalfMemory::narrow(stream, dx, a.dx, a.windows.inputs());
+  }
+
  private:
   struct Sizes {
     explicit Sizes(const ConvShape& s)

@@ -32,6 +32,13 @@ class CudaConvOps final : public ConvOps {
     launch_average_pool_gradient(context_->begin(stream).launch, dy, dx, rows, pixels, channels, type);
   }
 
+  void max_pool(Stream& stream, const MaxPoolForward& a) override {
+    launch_max_pool(context_->begin(stream).launch, a);
+  }
+  void max_pool_gradient(Stream& stream, const MaxPoolBackward& a) override {
+    launch_max_pool_gradient(context_->begin(stream).launch, a);
+  }
+
  private:
   /// Opened at the first convolution: other models need no cuDNN.
   CudnnConvolutions& convolutions() {

@@ -194,9 +194,9 @@ int64_t running_floats(const ModelSpec& model) {
   int64_t floats = 0;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerSpec& layer = model.layers[i];
-    if (layer.kind == LayerKind::conv) floats += 2 * layer.units;
-    if (layer.kind == LayerKind::residual_block)
-      floats += 2 * layer.units * (has_shortcut(layer, model.layer_input_shape(i)) ? 3 : 2);
+    if (layer.kind != LayerKind::conv && layer.kind != LayerKind::residual_block) continue;
+    for (const ParameterSpec& tensor : parameters_of(layer, model.layer_input_shape(i)))
+      if (!tensor.decays()) floats += tensor.num_parameters();  // a mean for each gain, a variance for each bias
   }
   return floats;
 }

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "amdahl/error.h"
+#include "plan/cell_axes.h"
+#include "report/common/settings.h"
 #include "stats/compare.h"
 #include "stats/estimate.h"
 
@@ -92,13 +95,6 @@ std::string axis_text(const AxisValue& value) {
   return std::visit([](const auto& v) { return fmt::format("{}", v); }, value);
 }
 
-std::string axis_name(std::string_view axis) {
-  if (axis.starts_with("num_")) axis.remove_prefix(4);
-  std::string name(axis);
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name;
-}
-
 std::string escape_markdown(std::string_view text) {
   static constexpr std::string_view kSpecial = "\\`*_{}[]<>#|~";
   std::string escaped;
@@ -143,9 +139,11 @@ std::string configuration_text(const CellKey& key) {
 }
 
 std::string format_cell(const CellKey& key) {
-  return fmt::format("{}, {} parameters, {} scaling, {}, global batch {}, {} device{}, {}", key.model,
-                     with_thousands(key.num_parameters), key.scaling, key.math, key.global_batch, key.devices,
-                     key.devices == 1 ? "" : "s", configuration_text(key));
+  const std::map<std::string, AxisValue> axes = axes_of(key);
+  std::string text;
+  for (const char* axis : {"model", "num_parameters", "scaling", "math", "global_batch", "devices"})
+    text += setting_text(axis, axes.at(axis)) + ", ";
+  return text + configuration_text(key);
 }
 
 }  // namespace amdahl

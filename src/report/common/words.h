@@ -43,8 +43,6 @@ std::string escape_xml(std::string_view text);
 /// The key without model and batch: "data, graph", with accumulate, bucket and overlap if relevant.
 std::string configuration_text(const CellKey& key);
 
-/// A Record's axis or series in words: "parameters" of num_parameters, "global batch" of global_batch.
-std::string axis_name(std::string_view axis);
 /// One line that names a cell in full.
 std::string format_cell(const CellKey& key);
 

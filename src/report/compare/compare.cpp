@@ -12,6 +12,7 @@
 #include "plan/gpu_kinds.h"
 #include "report/common/process_spread.h"
 #include "report/common/record_checks.h"
+#include "report/common/settings.h"
 #include "report/common/words.h"
 #include "report/compare/pairing.h"
 #include "report/study/summary.h"
@@ -46,12 +47,10 @@ std::string axes_text(const Axes& axes) {
   std::vector<std::string> parts;
   if (axes.contains("model")) {
     for (const char* name : kNamed)
-      if (const auto found = axes.find(name); found != axes.end())
-        parts.push_back(fmt::format("{} {}", axis_name(name), axis_text(found->second)));
+      if (const auto found = axes.find(name); found != axes.end()) parts.push_back(setting_text(name, found->second));
   } else {
     for (const auto& [name, value] : axes)
-      if (const std::string text = axis_text(value); !text.empty())
-        parts.push_back(fmt::format("{} {}", axis_name(name), text));
+      if (const std::string text = setting_text(name, value); !text.empty()) parts.push_back(text);
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

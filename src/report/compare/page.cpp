@@ -23,16 +23,7 @@ size_t run_of(const RunsComparison& comparison, const CellComparison* cell) {
   return 0;
 }
 
-/// The varying axes of a row: all columns except those that every table has.
-std::string format_cell(const ComparisonTable& table, size_t row) {
-  std::vector<std::string> words;
-  for (size_t column = 0; column < table.head.size() && table.head[column] != "run" && table.head[column] != "A";
-       ++column)
-    words.push_back(fmt::format("{} {}", table.head[column], table.rows[row][column]));
-  return words.empty() ? std::string("the one cell") : fmt::format("{}", fmt::join(words, ", "));
-}
-
-/// The quantity only, "step_time in us" of "step_time in us, model large, math tf32, ...", if only one table has it.
+/// The quantity only, "step time in us" of "step time in us, large, tf32, ...", if only one table has it.
 std::string short_title(const std::vector<ComparisonTable>& tables, size_t index) {
   const auto quantity = [](const ComparisonTable& table) { return table.title.substr(0, table.title.find(", ")); };
   const std::string words = quantity(tables[index]);
@@ -52,7 +43,7 @@ std::optional<Chart> chart_of(const RunsComparison& comparison, const std::vecto
     const CellComparison& cell = *table.cells[row];
     const PairTest speed = mirrored(cell.test);
     const std::string run = run_letter(run_of(comparison, &cell) + 1);
-    plot.dots.push_back({format_cell(table, row), run, speed.ratio, speed.ci, std::string(to_string(speed.verdict)),
+    plot.dots.push_back({table.names[row], run, speed.ratio, speed.ci, std::string(to_string(speed.verdict)),
                          cell.test.n_first, cell.test.n_second});
     lowest = row == 0 ? speed.ratio : std::min(lowest, speed.ratio);
     highest = std::max(highest, speed.ratio);
@@ -102,7 +93,7 @@ std::vector<std::string> facts_of(const RunsComparison& comparison, const std::v
           {std::max(speed.ratio, 1 / speed.ratio),
            fmt::format("{} is {} than A: {} (n={}+{}, {})", run_letter(run_of(comparison, table.cells[row]) + 1),
                        speed.verdict == Verdict::faster ? "faster" : "slower", format_speedup(speed.ratio, speed.ci),
-                       speed.n_second, speed.n_first, format_cell(table, row))});
+                       speed.n_second, speed.n_first, table.names[row])});
     }
   std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.ratio > b.ratio; });
   std::vector<std::string> facts;
@@ -134,7 +125,8 @@ Page compare_page(const RunsComparison& comparison, const std::string& json) {
     PageSection section;
     section.anchor = fmt::format("cells-{}", i + 1);
     section.title = short_title(tables, i);
-    if (section.title != tables[i].title) section.paragraphs.push_back(tables[i].title + ".");
+    if (section.title != tables[i].title)
+      section.paragraphs.push_back(tables[i].title.substr(section.title.size() + 2) + ".");
     section.details.emplace_back(
         "Verdicts by Welch's test with Holm's adjustment over all cells of this page; SAME within 1 %; UNCLEAR is an "
         "answer.");
@@ -142,7 +134,10 @@ Page compare_page(const RunsComparison& comparison, const std::string& json) {
     section.tables.push_back(table_of_texts("Every cell", tables[i].head, tables[i].rows));
     page.sections.push_back(std::move(section));
   }
-  page.notes = comparison_remarks(comparison);
+  for (std::string remark : comparison_remarks(comparison)) {
+    constexpr std::string_view kNote = "note: ";  // the section says so
+    page.notes.push_back(remark.starts_with(kNote) ? remark.substr(kNote.size()) : std::move(remark));
+  }
   page.embedded_json = json;
   return page;
 }

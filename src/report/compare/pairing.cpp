@@ -7,6 +7,7 @@
 #include <set>
 
 #include "amdahl/error.h"
+#include "report/common/settings.h"
 #include "report/common/words.h"
 
 namespace amdahl {
@@ -92,14 +93,18 @@ std::string format_pair(const std::vector<AxisPair>& pairs) {
 std::string pair_text(const std::vector<AxisPair>& pairs, const std::string& name_a, const std::string& name_b) {
   std::vector<std::string> words;
   for (const AxisPair& pair : pairs)
-    words.push_back(fmt::format("{} {} of {} with {} of {}", pair.axis, pair.a, name_a, pair.b, name_b));
+    words.push_back(fmt::format("{} {} of {} with {} of {}", format_axis(pair.axis),
+                                axis_value(pair.axis, typed_value(pair.a)), name_a,
+                                axis_value(pair.axis, typed_value(pair.b)), name_b));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
 std::string proposal_text(const PairProposal& proposal, const std::string& name_a, const std::string& name_b) {
   std::vector<std::string> words;
   for (const AxisPair& pair : proposal.pairs)
-    words.push_back(fmt::format("{} ({} in {}, {} in {})", pair.axis, pair.a, name_a, pair.b, name_b));
+    words.push_back(fmt::format("{} ({} in {}, {} in {})", format_axis(pair.axis),
+                                axis_value(pair.axis, typed_value(pair.a)), name_a,
+                                axis_value(pair.axis, typed_value(pair.b)), name_b));
   return fmt::format("{} cell{} of each side differ{} in {} alone; to compare {}: {}", proposal.num_cells,
                      proposal.num_cells == 1 ? "" : "s", proposal.num_cells == 1 ? "s" : "", fmt::join(words, " and "),
                      proposal.num_cells == 1 ? "it" : "them", format_pair(proposal.pairs));

@@ -8,6 +8,7 @@
 
 #include "amdahl/error.h"
 #include "chart/document.h"
+#include "report/common/settings.h"
 #include "report/common/words.h"
 #include "stats/compare.h"
 #include "stats/percentile.h"
@@ -24,7 +25,6 @@ constexpr const char* kColumns[] = {"model",      "num_parameters", "global_batc
                                     "strategy",   "devices",        "bytes",        "in_place"};
 constexpr const char* kHidden = "count";
 constexpr size_t kMostUnmatched = 5;  // limit of listed cells without a counterpart; the JSON has all
-constexpr size_t kLongestAxis = 60;
 
 struct Entry {
   const CellComparison* cell;
@@ -33,7 +33,7 @@ struct Entry {
 
 std::string axis_of(const CellComparison& cell, const std::string& name) {
   const auto found = cell.axes.find(name);
-  return found == cell.axes.end() ? "-" : printable(axis_text(found->second), kLongestAxis);
+  return found == cell.axes.end() ? "-" : axis_value(name, found->second);
 }
 
 /// Axes of these cells, split into varying and constant ones.
@@ -97,11 +97,11 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
   sort_entries(entries, varying);
   const CellComparison& any = *entries.front().cell;
   ComparisonTable table;
-  table.title = fmt::format("{} in {}", axis_name(any.series), any.unit);
+  table.title = fmt::format("{} in {}", format_axis(any.series), any.unit);
   for (const std::string& name : fixed)
-    if (const std::string value = axis_of(any, name); !value.empty())
-      table.title += fmt::format(", {} {}", printable(axis_name(name), 40), value);
-  for (const std::string& name : varying) table.head.push_back(printable(axis_name(name), 40));
+    if (const std::string setting = setting_text(name, any.axes.at(name)); !setting.empty())
+      table.title += ", " + setting;
+  for (const std::string& name : varying) table.head.push_back(printable(format_axis(name), 40));
   if (several) table.head.emplace_back("run");
   const std::string candidate = several ? "run" : "B";
   for (const std::string& name : {std::string("A"), candidate, candidate + " over A [95 % CI]", std::string("n"),
@@ -114,8 +114,13 @@ ComparisonTable table_of(std::vector<Entry> entries, bool several) {
   for (const Entry& entry : entries) {
     const CellComparison& cell = *entry.cell;
     const PairTest speed = mirrored(cell.test);
-    std::vector<std::string> row;
-    for (const std::string& name : varying) row.push_back(axis_of(cell, name));
+    std::vector<std::string> row, settings;
+    for (const std::string& name : varying) {
+      row.push_back(axis_of(cell, name));
+      if (const auto found = cell.axes.find(name); found != cell.axes.end())
+        settings.push_back(setting_text(name, found->second));
+    }
+    table.names.push_back(settings.empty() ? "the one cell" : fmt::format("{}", fmt::join(settings, ", ")));
     if (several) row.push_back(run_letter(entry.run + 1));
     row.push_back(value_text(cell.a));
     row.push_back(value_text(cell.b));

@@ -11,9 +11,10 @@ namespace amdahl {
 
 /// The cells of one kind and series. Every row is one candidate in one cell; speeds are relative to the baseline.
 struct ComparisonTable {
-  std::string title;  // "time in us, op fuse, devices 2"
+  std::string title;  // "time in us, fuse, 2 devices"
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> names;            // one per row: "global batch 64, 2 devices"
   std::vector<const CellComparison*> cells;  // one per row; owned by the comparison
 };
 

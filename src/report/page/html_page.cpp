@@ -108,6 +108,19 @@ constexpr int kHalfPlot = 600;
 constexpr size_t kLongCell = 30;   // characters; longer text may take several lines
 constexpr size_t kShownRows = 40;  // a table of more rows is scrolled within the page
 
+/// Plans may be broken after their parts: "pp7,m64," "split=" "flops". Digits of a number stay together.
+std::string breakable(const std::string& escaped) {
+  std::string text;
+  const auto is_digit = [&](size_t i) { return i < escaped.size() && escaped[i] >= '0' && escaped[i] <= '9'; };
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    text += escaped[i];
+    const bool ends_part = escaped[i] == ',' || escaped[i] == '=';
+    const bool in_word = i + 1 < escaped.size() && escaped[i + 1] != ' ';
+    if (ends_part && in_word && !(is_digit(i + 1) && is_digit(i + 2) && is_digit(i + 3))) text += "<wbr>";
+  }
+  return text;
+}
+
 // The interval of a number is paler than the number.
 std::string cell(const std::string& words, bool number) {
   const size_t interval = number && words.ends_with(']') ? words.find(" [") : std::string::npos;
@@ -118,7 +131,7 @@ std::string cell(const std::string& words, bool number) {
                      : words.size() > 2 * kLongCell ? " class=\"long sentence\""
                      : words.size() > kLongCell     ? " class=\"long\""
                                                     : "";
-  return fmt::format("<td{}>{}</td>", kind, escape_xml(words));
+  return fmt::format("<td{}>{}</td>", kind, number ? escape_xml(words) : breakable(escape_xml(words)));
 }
 
 /// Whether a table needs small letters to be whole in a window of 1,400 pixels.

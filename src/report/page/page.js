@@ -55,7 +55,7 @@
     const room = Math.max(100, Math.floor(kShare * width));
     const linesOf = (words) => {
       const lines = [];
-      for (const word of String(words).match(/[^ ,]+,? */g) ?? [""]) {  // lines end at spaces and commas
+      for (const word of String(words).match(/\([^()]*\),? *|[^ ,]+,? */g) ?? [""]) {  // not within brackets
         const longer = (lines[lines.length - 1] ?? "") + word;
         if (lines.length > 0 && widthOf([longer.trimEnd()]) <= room) lines[lines.length - 1] = longer;
         else lines.push(word);

@@ -216,8 +216,11 @@ Page verification_page(const VerifyOutcome& outcome) {
       std::count_if(outcome.plans.begin(), outcome.plans.end(), [](const VerifiedPlan& plan) { return plan.inside; });
   page.verdict = fmt::format("{} plans: median error {:.1f} %, {} inside the {}.", outcome.plans.size(),
                              100 * outcome.median_error, inside, range_title(outcome.prediction.calibration));
-  page.facts.push_back(fmt::format("global batch {}: the predicted best is {:.1f} % slower than the best measured",
-                                   with_thousands(outcome.prediction.global_batch), 100 * outcome.loss_of_choice));
+  page.facts.push_back(
+      fmt::format("global batch {}: the predicted best {}", with_thousands(outcome.prediction.global_batch),
+                  outcome.loss_of_choice == 0
+                      ? "is the best measured"
+                      : fmt::format("is {:.1f} % slower than the best measured", 100 * outcome.loss_of_choice)));
   if (outcome.refitted_error > 0)
     page.facts.push_back(fmt::format("median error after a refit {:.1f} %: the machine file {}",
                                      100 * outcome.refitted_error,

@@ -64,7 +64,7 @@ PageTable ranking_table(const PlanOutcome& outcome) {
                     interval_text(plan.step.interval), format_bytes(static_cast<double>(plan.step.memory.total()))});
     if (priced) rows.back().push_back(fmt::format("{:.4g}", plan.price_per_million_rows));
   }
-  return table_of_texts("Plans by their predicted time", head, rows);
+  return table_of_texts("", head, rows);
 }
 
 PageTable shares_table(const PlanOutcome& outcome) {
@@ -161,7 +161,8 @@ Page plan_page(const PlanOutcome& outcome, const std::string& json) {
   page.facts.push_back(calibration_text(outcome.calibration));
   if (!outcome.terms.empty()) page.sections.push_back(terms_section(outcome));
   if (!outcome.ranking.empty()) {
-    PageSection ranking{"plans", "Plans by time", {}, {}, {ranking_table(outcome), shares_table(outcome)}};
+    PageSection ranking{
+        "plans", "Plans by their predicted time", {}, {}, {ranking_table(outcome), shares_table(outcome)}};
     add_chart(ranking, ranking_chart(outcome));
     page.sections.push_back(std::move(ranking));
     page.sections.push_back({"devices", fmt::format("Several devices against one"), {}, {}, {devices_table(outcome)}});

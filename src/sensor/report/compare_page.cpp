@@ -7,6 +7,7 @@
 #include "amdahl/error.h"
 #include "base/limited_devices.h"
 #include "chart/document.h"
+#include "report/common/settings.h"
 #include "report/common/words.h"
 #include "report/page/page_parts.h"
 #include "sensor/report/compare.h"
@@ -18,18 +19,6 @@ namespace {
 
 constexpr const char* kAbsent = "-";
 
-struct AxisWords {
-  const char* axis;
-  const char* pattern;  // format of its value; empty: omitted, because the table or the title has it
-};
-
-constexpr AxisWords kAxisWords[] = {{"mode", "{}"},          {"scaling", "{} scaling"},
-                                    {"policy", "policy {}"}, {"merge", "merge {}"},
-                                    {"path", "path {}"},     {"devices", ""},
-                                    {"items", ""},           {"batch", ""},
-                                    {"points", ""},          {"input", ""},
-                                    {"points_nan", ""},      {"points_outside", ""}};
-
 std::string devices_text(const SensorRow& row) {
   if (row.devices.empty()) return fmt::format("{} devices", axis_text(row.axes.at("devices")));
   return counted_devices(row.devices);
@@ -37,17 +26,21 @@ std::string devices_text(const SensorRow& row) {
 
 /// "data, strong scaling, merge peer, path direct": how the work was divided.
 std::string sharing_text(const SensorRow& row) {
+  static constexpr const char* kFirst[] = {"mode", "scaling", "policy", "merge", "path"};
+  static constexpr const char* kElsewhere[] = {"devices", "items",      "batch",         "points",
+                                               "input",   "points_nan", "points_outside"};  // in the table or its title
   std::vector<std::string> parts;
   std::set<std::string> said(std::begin(kWorkloadAxes), std::end(kWorkloadAxes));
-  for (const AxisWords& words : kAxisWords) {
-    said.insert(words.axis);
-    const auto found = row.axes.find(words.axis);
-    if (found == row.axes.end() || *words.pattern == '\0') continue;
-    if (const std::string value = axis_text(found->second); value != "none" && value != "direct")
-      parts.push_back(fmt::format(fmt::runtime(words.pattern), value));
-  }
-  for (const auto& [name, value] : row.axes)
-    if (!said.contains(name)) parts.push_back(fmt::format("{} {}", name, axis_text(value)));
+  said.insert(std::begin(kElsewhere), std::end(kElsewhere));
+  const auto say = [&](const std::string& name, const AxisValue& value) {
+    if (!said.insert(name).second || value == AxisValue(std::string("none")) ||
+        value == AxisValue(std::string("direct")))
+      return;
+    parts.push_back(setting_text(name, value));
+  };
+  for (const char* name : kFirst)
+    if (const auto found = row.axes.find(name); found != row.axes.end()) say(name, found->second);
+  for (const auto& [name, value] : row.axes) say(name, value);
   if (row.origin == Origin::emulated) parts.emplace_back("emulated");
   if (row.origin == Origin::modelled) parts.emplace_back("modelled");
   return printable(fmt::format("{}", fmt::join(parts, ", ")), 160);

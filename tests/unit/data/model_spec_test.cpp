@@ -29,6 +29,8 @@ TEST(ModelSpec, CountsTheModelsOfTheField) {
   EXPECT_EQ(find_model_preset("bert-large").num_parameters(), 335'141'888);
   EXPECT_EQ(find_model_preset("resnet18").num_parameters(), 11'173'962);
   EXPECT_EQ(find_model_preset("resnet34").num_parameters(), 21'282'122);
+  EXPECT_EQ(find_model_preset("resnet50").num_parameters(), 25'557'032);
+  EXPECT_EQ(find_model_preset("resnet152").num_parameters(), 60'192'808);
 }
 
 // As the publishers count them: a tied head once.

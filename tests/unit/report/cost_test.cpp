@@ -334,10 +334,10 @@ TEST(Cost, LimitedDevicesAreNamedAndNeverPriced) {
   }
   EXPECT_NE(cost_verdict(report).find(std::string("Most work per hour: 1x ") + test::kH100 + ","), std::string::npos)
       << cost_verdict(report);
-  const std::string json = cost_to_json(report, cost_verdict(report));
-  EXPECT_NE(json.find(test::kLimitedH100), std::string::npos);
-  EXPECT_EQ(json.find("8.0"), std::string::npos) << "the price of two whole GPUs";
-  EXPECT_EQ(cost_page(report, json).qualifier,
+  const std::string text = cost_to_json(report, cost_verdict(report));
+  EXPECT_NE(text.find(test::kLimitedH100), std::string::npos);
+  EXPECT_EQ(text.find("8.0"), std::string::npos) << "the price of two whole GPUs";
+  EXPECT_EQ(cost_page(report, text).qualifier,
             "prices in USD are examples, those of p.toml: edit them to what you pay; some numbers are emulated");
   bool noted = false;
   for (const std::string& note : report.notes) noted = noted || note.find("has no price") != std::string::npos;

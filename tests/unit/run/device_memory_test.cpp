@@ -22,7 +22,10 @@ ModelSpec narrow(const ModelSpec& preset) {
   if (model.vocabulary() > 0) model.input_shape = {24}, model.input_width = 24;
   if (model.input_shape.size() == 2) model.input_shape[0] = 24, model.input_width = 24 * model.input_shape[1];
   if (model.layers.size() > 10) model.layers.erase(model.layers.begin() + 4, model.layers.end() - 3);
+  if (model.input_shape.size() == 3 && model.input_shape[0] > 48)
+    model.input_shape = {48, 48, 3}, model.input_width = 48 * 48 * 3;
   for (LayerSpec& layer : model.layers) {
+    if (layer.bottleneck > 0) layer.bottleneck = smaller(layer.bottleneck);
     if (&layer != &model.layers.back()) layer.units = smaller(layer.units);
     if (layer.heads > 0) layer.heads = 2, layer.units = 64;
     layer.kv_heads = std::min<int64_t>(layer.kv_heads, 1);
@@ -31,7 +34,7 @@ ModelSpec narrow(const ModelSpec& preset) {
     if (layer.kind == LayerKind::embedding || layer.kind == LayerKind::projection) layer.units = 64;
     if (layer.vocabulary > 0) layer.vocabulary = 300;
     if (layer.kind == LayerKind::layer_norm || layer.kind == LayerKind::pool || layer.kind == LayerKind::average_pool ||
-        layer.kind == LayerKind::token_head)
+        layer.kind == LayerKind::max_pool || layer.kind == LayerKind::token_head)
       layer.units = 0;
   }
   return model;
