@@ -12,6 +12,7 @@
 #include "ops/gemm/cpu_gemm.h"
 #include "ops/recurrent/cpu_recurrent_kernels.h"
 #include "ops/recurrent/cpu_recurrent_shards.h"
+#include "ops/recurrent/flush_denormals.h"
 
 namespace amdahl {
 namespace {
@@ -80,7 +81,10 @@ class CpuRecurrentOps final : public RecurrentOps {
   void recurrent_backward(Stream& stream, const RecurrentBackward& a) override {
     require_f32(a.shape.type, "recurrent layers");
     CpuStream& worker = as_cpu(stream);
-    worker.enqueue([this, &worker, a] { backward(worker, a); });
+    worker.enqueue([this, &worker, a] {
+      const FlushDenormals here;
+      backward(worker, a);
+    });
   }
 
  private:

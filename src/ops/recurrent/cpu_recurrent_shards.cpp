@@ -8,6 +8,7 @@
 #include "device/cpu_device.h"
 #include "ops/cpu_ops.h"
 #include "ops/gemm/cpu_gemm.h"
+#include "ops/recurrent/flush_denormals.h"
 
 namespace amdahl {
 namespace {
@@ -76,11 +77,15 @@ class CpuRecurrentShards final : public RecurrentShardOps {
   }
   void step_gradients(Stream& stream, const RecurrentShard& a, int64_t t, const float* dy, const Work& work) override {
     CpuStream& worker = as_cpu(stream);
-    worker.enqueue([this, &worker, a, t, dy, work] { backward_step(worker, a, t, dy, work); });
+    worker.enqueue([this, &worker, a, t, dy, work] {
+      const FlushDenormals here;
+      backward_step(worker, a, t, dy, work);
+    });
   }
   void finish_gradients(Stream& stream, const RecurrentShard& a, const Work& work,
                         const RecurrentWeights<float>& gradients, float* dx, bool accumulate) override {
     as_cpu(stream).enqueue([a, work, gradients, dx, accumulate] {
+      const FlushDenormals here;
       weight_gradients(a, work, gradients, accumulate);
       bias_gradients(a, work, gradients, accumulate);
       if (dx) input_gradient(a, work, dx);

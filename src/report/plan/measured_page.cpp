@@ -126,7 +126,7 @@ PageTable constants_table(const Calibration& calibration) {
   std::vector<std::vector<std::string>> rows;
   for (const CalibrationConstant& c : calibration.constants)
     rows.push_back({c.name, format_number(c.value), c.unit, std::string(to_string(c.origin))});
-  return table_of_texts("", {"constant", "value", "unit", "origin"}, rows);
+  return table_of_texts("", {"name in the machine file", "value", "unit", "origin"}, rows);
 }
 
 }  // namespace
