@@ -93,7 +93,7 @@ std::string setting_text(std::string_view axis, const AxisValue& value) {
   if (const auto* flag = std::get_if<bool>(&value))
     return axis == "in_place" && !*flag ? "out of place"
                                         : (*flag ? "" : "not ") + printable(format_axis(axis), kLongest);
-  const std::string words = axis_value(axis, value);
+  std::string words = axis_value(axis, value);
   if (words.empty()) return words;
   const auto* phrase =
       std::find_if(std::begin(kPhrases), std::end(kPhrases), [&](const Phrase& p) { return p.axis == axis; });
