@@ -134,10 +134,7 @@ Page compare_page(const RunsComparison& comparison, const std::string& json) {
     section.tables.push_back(table_of_texts("Every cell", tables[i].head, tables[i].rows));
     page.sections.push_back(std::move(section));
   }
-  for (std::string remark : comparison_remarks(comparison)) {
-    constexpr std::string_view kNote = "note: ";  // the section says so
-    page.notes.push_back(remark.starts_with(kNote) ? remark.substr(kNote.size()) : std::move(remark));
-  }
+  page.notes = comparison_remarks(comparison);
   page.embedded_json = json;
   return page;
 }

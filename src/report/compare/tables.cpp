@@ -206,18 +206,16 @@ std::vector<ComparisonTable> comparison_tables(const RunsComparison& comparison)
 
 std::vector<std::string> comparison_remarks(const RunsComparison& comparison) {
   std::vector<std::string> lines;
+  const auto add = [&](std::string line) {
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+  };
   for (const RunComparison& run : comparison.against) {
-    std::vector<std::string> own;
-    add_unmatched(run.only_a, run.name_a, own);
-    add_unmatched(run.only_b, run.name_b, own);
-    for (const std::string& note : run.notes) own.push_back("note: " + note);
-    const bool several = comparison.against.size() > 1;
-    for (const std::string& line : own) {
-      const std::string full = several && !line.starts_with("note: ")
-                                   ? fmt::format("{} ({} against {})", line, run.name_b, run.name_a)
-                                   : line;
-      if (std::find(lines.begin(), lines.end(), full) == lines.end()) lines.push_back(full);
-    }
+    std::vector<std::string> unmatched;
+    add_unmatched(run.only_a, run.name_a, unmatched);
+    add_unmatched(run.only_b, run.name_b, unmatched);
+    for (const std::string& line : unmatched)
+      add(comparison.against.size() > 1 ? fmt::format("{} ({} against {})", line, run.name_b, run.name_a) : line);
+    for (const std::string& note : run.notes) add(note);
   }
   return lines;
 }
