@@ -35,7 +35,7 @@ std::string pack(const TensorHashes& hashes) {
 
 TensorHashes unpack(const std::string& bytes) {
   TensorHashes hashes(bytes.size() / sizeof(uint64_t));
-  std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
+  if (!hashes.empty()) std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint64_t));
   return hashes;
 }
 

@@ -90,7 +90,7 @@ std::vector<NamedArray> unpack_arrays(const std::string& bytes) {
     at += sizes[1];
     array.values.resize(sizes[0]);
     array.shape = {static_cast<int64_t>(sizes[0])};
-    std::memcpy(array.values.data(), bytes.data() + at, sizes[0] * sizeof(float));
+    if (sizes[0] > 0) std::memcpy(array.values.data(), bytes.data() + at, sizes[0] * sizeof(float));
     at += sizes[0] * sizeof(float);
   }
   return arrays;
@@ -134,7 +134,7 @@ std::vector<float> exchange_parameters(TrainingParts& parts) {
   for (int rank = parts.options.plan.mesh.dp - 1; rank >= 0; --rank) {
     const std::string& bytes = all[static_cast<size_t>(rank)];
     std::vector<float> theirs(bytes.size() / sizeof(float));
-    std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    if (!theirs.empty()) std::memcpy(theirs.data(), bytes.data(), bytes.size());  // empty: a stage that only pools
     spread(theirs, parts.owned_by(rank), whole);
   }
   return whole;
