@@ -18,6 +18,7 @@
 // Configurations and outcomes are not synchronized.
 #pragma once
 
+#include "amdahl/bench.h"
 #include "amdahl/comparison.h"
 #include "amdahl/error.h"
 #include "amdahl/fabric.h"

@@ -1,8 +1,11 @@
 #include "base/child_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +21,7 @@
 namespace amdahl {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(5);
 constexpr double kGraceSeconds = 2;
 constexpr double kAfterFailureSeconds = 10;
@@ -67,8 +71,9 @@ class Child {
       throw Error(Cause::environment_missing, std::string("no pipe for a program: ") + std::strerror(errno),
                   "a higher limit of open files");
     const pid_t parent = getpid();
+    start_ = Clock::now();
     pid_ = fork();
-    if (pid_ == 0) become(parent, command.program.c_str(), arguments.data(), environment.data(), failed[1]);
+    if (pid_ == 0) become(parent, command, arguments.data(), environment.data(), failed[1]);
     int error = pid_ < 0 ? errno : 0;
     close(failed[1]);
     while (pid_ > 0 && read(failed[0], &error, sizeof error) < 0 && errno == EINTR) {
@@ -81,27 +86,34 @@ class Child {
                   error == EAGAIN || error == ENOMEM ? "a higher limit of processes (ulimit -u) or of memory"
                                                      : "look whether it is there and may be run");
     }
+    end_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));  // Linux before 5.3 has none
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
-    if (!running()) return;
-    signal(SIGKILL);
+    if (running()) signal(SIGKILL);
     const Deadline deadline = Deadline::after_seconds(kGraceSeconds);  // a process that hangs in a driver is abandoned
     while (running() && !deadline.expired()) std::this_thread::sleep_for(kLook);
+    if (end_fd_ >= 0) close(end_fd_);
   }
 
   bool running() {
     if (pid_ < 0 || ended_) return false;
-    const pid_t done = waitpid(pid_, &status_, WNOHANG);
+    const pid_t done = wait4(pid_, &status_, WNOHANG, &usage_);
     ended_ = done == pid_ || (done < 0 && errno != EINTR);
+    if (ended_) end_ = Clock::now();
     return !ended_;
   }
   bool failed() const { return ended_ && !(WIFEXITED(status_) && WEXITSTATUS(status_) == 0); }
   void signal(int number) { kill(pid_, number); }
+  /// Becomes readable when the process ends; negative where the system does not tell.
+  int end_fd() const { return end_fd_; }
 
   ChildResult result(bool late) const {
-    ChildResult result{ChildResult::End::exited, 0, out_.text(), err_.text()};
+    ChildResult result{.out = out_.text(), .err = err_.text()};
+    result.wall_us = std::chrono::duration<double, std::micro>(end_ - start_).count();
+    result.user_us = microseconds(usage_.ru_utime), result.system_us = microseconds(usage_.ru_stime);
+    result.peak_bytes = int64_t{usage_.ru_maxrss} * 1024;
     if (late)
       result.end = ChildResult::End::late;
     else if (WIFSIGNALED(status_))
@@ -114,15 +126,15 @@ class Child {
  private:
   /// In the new process: only async-signal-safe calls between fork and exec. The program gets SIGTERM when the thread
   /// that started it ends, which is the end of this process, because run_children waits on that thread.
-  [[noreturn]] void become(pid_t parent, const char* program, char* const* arguments, char* const* environment,
+  [[noreturn]] void become(pid_t parent, const ChildCommand& command, char* const* arguments, char* const* environment,
                            int failed) const {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(128 + SIGTERM);  // the parent ended before prctl
-    const int nothing = open("/dev/null", O_RDONLY);
-    if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out_.fd(), STDOUT_FILENO) >= 0 &&
+    const int nothing = open("/dev/null", O_RDWR), out = command.keeps_output ? out_.fd() : nothing;
+    if (nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
         dup2(err_.fd(), STDERR_FILENO) >= 0) {
-      if (nothing != STDIN_FILENO) close(nothing);
-      execve(program, arguments, environment);
+      if (nothing > STDERR_FILENO) close(nothing);
+      execve(command.program.c_str(), arguments, environment);
     }
     const int error = errno;
     [[maybe_unused]] const ssize_t written = write(failed, &error, sizeof error);
@@ -136,7 +148,14 @@ class Child {
     return all;
   }
 
+  static double microseconds(const timeval& time) {
+    return 1e6 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec);
+  }
+
   Catcher out_, err_;
+  Clock::time_point start_, end_;
+  rusage usage_{};
+  int end_fd_ = -1;
   pid_t pid_ = -1;
   int status_ = 0;
   bool ended_ = false;
@@ -154,6 +173,17 @@ bool any_failed(const Children& children) {
   return std::any_of(children.begin(), children.end(), [](const auto& child) { return child->failed(); });
 }
 
+/// Until a running one ends, but not longer than kLook.
+void wait_for_an_end(const Children& children) {
+  std::vector<pollfd> ends;
+  for (const auto& child : children)
+    if (child->running() && child->end_fd() >= 0) ends.push_back({child->end_fd(), POLLIN, 0});
+  if (ends.empty())
+    std::this_thread::sleep_for(kLook);
+  else
+    poll(ends.data(), ends.size(), static_cast<int>(kLook.count()));
+}
+
 /// Waits until all have ended; false at the deadline or when stopped.
 bool wait_all(const Children& children, Deadline deadline, const std::function<bool()>& stopped) {
   bool failed = false;
@@ -164,7 +194,7 @@ bool wait_all(const Children& children, Deadline deadline, const std::function<b
       if (soon.time() < deadline.time()) deadline = soon;
     }
     if (deadline.expired() || (stopped && stopped())) return false;
-    std::this_thread::sleep_for(kLook);
+    wait_for_an_end(children);
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// Child processes with their own environment, captured output and a deadline.
+// Child processes with their own environment, captured output, a deadline, and the time that they took.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@ struct ChildCommand {
   std::string program;                             // path
   std::vector<std::string> arguments;              // without the program's name
   std::map<std::string, std::string> environment;  // complete environment
+  bool keeps_output = true;                        // false: standard output goes to /dev/null
 };
 
 struct ChildResult {
@@ -23,6 +24,9 @@ struct ChildResult {
   int code = 0;     // exit code, or signal number
   std::string out;  // standard output
   std::string err;
+  double wall_us = 0;                 // from fork until this process learned of its end
+  double user_us = 0, system_us = 0;  // processor time of it and of its children that it waited for
+  int64_t peak_bytes = 0;             // largest resident memory of one of them
 };
 
 /// A process of this program was ended by a signal.

@@ -47,8 +47,8 @@ int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const 
 
 std::vector<Command> define_commands(CLI::App& app) {
   std::vector<Command> commands;
-  for (const auto define : {define_study, define_train, define_plan, define_calibrate, define_compare, define_report,
-                            define_info, define_doctor, define_links, define_collectives, define_all})
+  for (const auto define : {define_study, define_train, define_plan, define_calibrate, define_compare, define_bench,
+                            define_report, define_info, define_doctor, define_links, define_collectives, define_all})
     commands.push_back(define(app));
   for (Command& command : define_sensor_commands(app)) commands.push_back(std::move(command));
   return commands;

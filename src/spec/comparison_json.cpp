@@ -1,4 +1,4 @@
-// The JSON output of `compare` and `advise`.
+// The JSON output of `compare`, `bench` and `advise`.
 #include <nlohmann/json.hpp>
 
 #include "spec/json.h"
@@ -54,6 +54,24 @@ std::string comparison_to_json(const RunsComparison& comparison, const std::stri
   document["a"] = comparison.against.front().name_a;
   document["verdict"] = verdict;
   for (size_t i = 1; i < comparison.against.size(); ++i) document["others"].push_back(pair_json(comparison.against[i]));
+  return dump(document, 2);
+}
+
+std::string bench_to_json(const BenchOutcome& outcome, const std::string& verdict) {
+  json commands = json::array();
+  for (const BenchedCommand& command : outcome.commands) {
+    commands.push_back({{"name", command.name},
+                        {"time_us", sample_summary_json(command.time)},
+                        {"user_us", command.user_us},
+                        {"system_us", command.system_us},
+                        {"peak_bytes", command.peak_bytes},
+                        {"failed", command.failed}});
+    if (command.against_first) commands.back()["against_first"] = pair_test_json(*command.against_first);
+  }
+  json document{{"version", kSchemaVersion},
+                {"verdict", verdict},
+                {"commands", commands},
+                {"records", json::parse(records_to_json(outcome.records)).at("records")}};
   return dump(document, 2);
 }
 

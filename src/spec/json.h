@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "amdahl/bench.h"
 #include "amdahl/comparison.h"
 #include "amdahl/fabric.h"
 #include "amdahl/machine.h"
@@ -40,6 +41,8 @@ std::string machine_to_json(const MachineSpec& machine);
 MachineSpec machine_from_json(std::string_view text, std::string_view origin);
 /// {"version": 1, "machine": {...}, "records": [...]}.
 std::string links_to_json(const MachineSpec& machine, const std::vector<Record>& records);
+/// Format: docs/schema/bench.schema.json.
+std::string bench_to_json(const BenchOutcome& outcome, const std::string& verdict);
 /// Format: docs/schema/doctor.schema.json; amdahl reads it with doctor_from_json. Serialises machine, findings,
 /// checked, unseen, records and failed.
 std::string doctor_to_json(const DoctorOutcome& outcome);

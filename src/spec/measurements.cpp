@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Kinds of records and the kinds of runs that contain them.
-constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"collective", "collectives"},
+constexpr std::pair<std::string_view, std::string_view> kRunKinds[] = {{"bench-run", "bench"},
+                                                                       {"collective", "collectives"},
                                                                        {"link", "links"},
                                                                        {"integrity", "links"},
                                                                        {"onesided", "onesided"},

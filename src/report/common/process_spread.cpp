@@ -15,7 +15,8 @@ struct SeriesRow {
   std::string_view kind, series;
 };
 constexpr SeriesRow kSeries[] = {{"study-run", "step_time"}, {"collective", "time"}, {"sensor", "time"},
-                                 {"link", "bandwidth"},      {"link", "latency"},    {"onesided", "latency"}};
+                                 {"bench-run", "time"},      {"link", "bandwidth"},  {"link", "latency"},
+                                 {"onesided", "latency"}};
 
 const Series* compared_series(const Record& record) {
   for (const SeriesRow& row : kSeries)

@@ -200,7 +200,7 @@ void note_pairs(const Side& left, const Side& right, const CompareOptions& optio
 
 /// Drift between two runs on the CPUs of a host, measured one after the other.
 double drift_of(const CompareOptions& options, const std::string& device_kind) {
-  return device_kind == "cpu-virtual" && !options.same_run ? kHostDrift : 0;
+  return device_kind != "cuda" && !options.same_run ? kHostDrift : 0;
 }
 
 Moments moments(const SampleSummary& s, TestLevel level, double drift = 0) {

@@ -22,7 +22,8 @@ struct SeriesRow {
   bool exact = false;
 };
 
-constexpr SeriesRow kSeries[] = {{"collective", "time"},
+constexpr SeriesRow kSeries[] = {{"bench-run", "time", true},
+                                 {"collective", "time"},
                                  {"link", "bandwidth"},
                                  {"link", "latency"},
                                  {"onesided", "latency", true},

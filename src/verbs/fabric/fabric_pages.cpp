@@ -2,6 +2,7 @@
 
 #include "measure/links/machine.h"
 #include "report/common/process_spread.h"
+#include "report/compare/bench.h"
 #include "report/fabric/pages.h"
 #include "report/plan/measured_page.h"
 #include "report/study/page.h"
@@ -54,6 +55,10 @@ std::vector<Page> training_pages(const std::vector<const PageRun*>& runs) {
 
 std::vector<Page> verification_pages(const std::vector<const PageRun*>& runs) {
   return each(runs, [](const PageRun& run) { return verification_page(run.contents.records); });
+}
+
+std::vector<Page> bench_pages(const std::vector<const PageRun*>& runs) {
+  return each(runs, [](const PageRun& run) { return bench_page(run.contents.records); });
 }
 
 std::vector<Page> sensor_pages(const std::vector<const PageRun*>& runs) {

@@ -52,7 +52,7 @@ Selection parse_selection(const std::string& text) {
 }
 
 constexpr std::string_view kStudy = "study";
-constexpr std::string_view kComparable[] = {kStudy, "collectives", "links", "onesided", "sensor"};
+constexpr std::string_view kComparable[] = {kStudy, "bench", "collectives", "links", "onesided", "sensor"};
 
 /// In a file with results of several tools, keeps the first tool unless the selection names another.
 void keep_one_tool(const Selection& selection, Measurements& found) {

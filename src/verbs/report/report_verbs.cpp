@@ -13,6 +13,7 @@
 #include "planner/advise.h"
 #include "report/common/failure.h"
 #include "report/common/process_spread.h"
+#include "report/compare/bench.h"
 #include "report/fabric/pages.h"
 #include "report/page/markdown_page.h"
 #include "report/page/text_page.h"
@@ -161,6 +162,7 @@ ReportOutcome report_of(const std::string& run_dir, bool write, int width) {
   if (kind == "onesided") return report_onesided(folder_of(run_dir), contents, write, width);
   if (kind == "collectives") return report_collectives(folder_of(run_dir), contents, write, width);
   const auto text_only = [&](const auto& text) { return report_text(run_dir, contents, write, width, text); };
+  if (kind == "bench") return text_only([&](int most) { return text_page(bench_page(contents.records), {most}); });
   if (kind == "arena") return text_only([&](int most) { return text_page(arena_page(contents.records), {most}); });
   if (kind == "sensor")
     return text_only([&](int most) { return text_page(sensor_page(pooled_processes(contents.records)), {most}); });
@@ -168,7 +170,7 @@ ReportOutcome report_of(const std::string& run_dir, bool write, int width) {
     return text_only([&](int most) { return text_page(verification_page(contents.records), {most}); });
   if (kind == "doctor") return report_doctor(folder_of(run_dir), contents, write, width);
   throw Error(Cause::usage, fmt::format("{} is a {} run, of which there is no report", run_dir, printable(kind, 40)),
-              "the run folder of a study, train, links, collectives, arena, onesided, sensor bench or doctor");
+              "the run folder of a study, train, links, collectives, arena, onesided, sensor bench, doctor or bench");
 }
 
 }  // namespace

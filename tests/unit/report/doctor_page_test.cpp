@@ -8,6 +8,7 @@
 #include "page_checks.h"
 #include "report/fabric/pages.h"
 #include "spec/doctor_file.h"
+#include "spec/json.h"
 
 namespace amdahl {
 namespace {

@@ -27,6 +27,22 @@ TEST(ChildProcess, OutputExitCodeAndEnvironmentAreItsOwn) {
   EXPECT_EQ(results[1].code, 9);
 }
 
+TEST(ChildProcess, TimesAndMemoryAreItsOwn) {
+  ChildCommand quiet = shell("echo nothing; exec sleep 0.1");
+  quiet.keeps_output = false;
+  const auto results = run_children({quiet, shell("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 1")},
+                                    Deadline::after_seconds(20), {});
+  EXPECT_EQ(results[0].out, "");
+  EXPECT_GE(results[0].wall_us, 1e5);
+  EXPECT_LT(results[0].user_us, 5e4);
+  EXPECT_GT(results[1].user_us + results[1].system_us, 1e3);
+  EXPECT_LE(results[1].user_us, 1.5 * results[1].wall_us + 2e4);  // accounted in ticks
+  for (const ChildResult& result : results) {
+    EXPECT_GT(result.peak_bytes, 100'000);
+    EXPECT_LT(result.peak_bytes, 200'000'000);
+  }
+}
+
 TEST(ChildProcess, LargeOutputIsWhole) {
   const auto results = run_children({shell("i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done")},
                                     Deadline::after_seconds(30), {});
