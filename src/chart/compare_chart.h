@@ -20,6 +20,7 @@ struct SpeedDot {
 
 struct SpeedPlot {
   std::string id, title, summary;  // fields of the Chart
+  std::string baseline = "A";
   std::vector<SpeedDot> dots;
 };
 

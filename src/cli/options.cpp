@@ -1,5 +1,8 @@
 // The complete command line: selects the command, and reports unknown words.
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "cli/color.h"
@@ -64,6 +67,15 @@ std::vector<std::string> usual_words(std::vector<std::string> words) {
   return words;
 }
 
+/// As a shell reads it back.
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || std::strchr("_@%+=:,./-", c); };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 struct Program {
   CLI::App app{"amdahl: measures what more GPUs buy, and says so with statistics behind it"};
   bool print_version = false;
@@ -106,7 +118,7 @@ struct Program {
     }
     if (!shell_files.empty()) return write_shell_files(app, shell_files);
     std::string command_line = "amdahl";
-    for (size_t i = 1; i < words.size(); ++i) command_line += " " + words[i];
+    for (size_t i = 1; i < words.size(); ++i) command_line += " " + shell_word(words[i]);
     return run_parsed(app, commands, command_line);
   }
 };

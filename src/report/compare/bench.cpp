@@ -45,6 +45,7 @@ std::string short_name(const std::string& name) { return printable(name, 60); }
 std::optional<Chart> speed_chart(const std::vector<BenchedCommand>& commands) {
   SpeedPlot plot;
   plot.id = "speed";
+  plot.baseline = "the first command";
   plot.title = fmt::format("Speed over {}", short_name(commands.front().name));
   for (const BenchedCommand& command : commands)
     if (command.against_first)
@@ -144,8 +145,9 @@ std::string bench_verdict(const std::vector<BenchedCommand>& commands) {
     if (test.verdict == Verdict::same)
       text += fmt::format("{} is as fast as {} within 1 %.", name, first);
     else if (test.verdict == Verdict::unclear)
-      text +=
-          fmt::format("{} against {}: {}, {}.", name, first, format_speedup(test.ratio, test.ci), verdict_text(test));
+      text += fmt::format("{} against {} is {}: {}.", name, first,
+                          has_too_few_runs(test) ? "not tested, with too few runs" : "unclear",
+                          format_speedup(test.ratio, test.ci));
     else
       text += fmt::format("{} is {} than {}: {}.", name, test.verdict == Verdict::faster ? "faster" : "slower", first,
                           format_speedup(test.ratio, test.ci));

@@ -82,6 +82,7 @@ std::string page_qualifier(const std::vector<Record>& records) {
 
 std::string devices_text(const Provenance& provenance) {
   const std::vector<std::string> names = numbered_devices(provenance);
+  if (provenance.device_kind == "host") return {};  // whole commands
   const DeviceWords words = device_text(provenance.device_kind);
   if (names.empty()) return std::string(words.many);
   if (provenance.device_kind == "cuda" || origin_of_devices(provenance) != Origin::measured)
