@@ -113,6 +113,11 @@ def check_plans_that_name_no_devices(case):
     case.refused(2, "usage", *study, "--devices", "2", "--plan", "ddp", "dp2,zero1", "-o", "r", says=["--plan", "--devices"])
 
 
+def check_plans_with_and_without_devices_go_together(case):
+    cells = case.run("study", "--devices", "4", "--plan", "ddp", "pp2,m4", "--backend", "cpu", "--dry-run", "-q").stdout
+    assert "4 x ddp" in cells and "2 x pp2,m4,1f1b" in cells, cells
+
+
 def check_every_part_of_a_plan_is_described(case):
     text = case.run("plan", "--help-all").stdout
     for part in ("dp2.tp2.pp2", "ddp", "zero1", "zero2", "zero3", "dp", "replicated", "mN", "no-overlap", "bucket-mb=25",
