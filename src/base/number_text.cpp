@@ -51,8 +51,9 @@ std::string short_number(double value) {
 }
 
 std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset) {
+  if (!ci) return format_number(mean);
   return fmt::format("{} {} {}", format_number(mean), charset == Charset::ascii ? "+-" : "±",
-                     ci ? format_number(ci->half_width()) : "n/a");
+                     format_number(ci->half_width()));
 }
 
 std::string format_speedup(double ratio, const std::optional<Interval>& ci) {

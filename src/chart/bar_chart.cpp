@@ -80,14 +80,14 @@ json named_colour(const std::string& name, bool legend) {
 
 /// The bars whose number fits between their start and the first of their end and their interval, or the others.
 json with_room(const BarPlot& plot, const Kinds& kinds, bool room) {
-  constexpr double kLeastBar = 0.2;  // share of the axis that a number needs
+  constexpr int kNumber = 55;  // pixels that a number needs
   const std::string value = "datum['" + plot.value.name + "']";
   const auto extreme = [&](const char* of, const char* end) {
     return kinds.intervals ? fmt::format("{0}({1}, isValid(datum.{2}) ? datum.{2} : {1})", of, value, end) : value;
   };
-  return {
-      {{"calculate", extreme("max", "high")}, {"as", "end"}},
-      {{"filter", fmt::format("{} {} {}", extreme("min", "low"), room ? ">" : "<=", kLeastBar * end_of_axis(plot))}}};
+  return {{{"calculate", extreme("max", "high")}, {"as", "end"}},
+          {{"filter",
+            fmt::format("{} {} {} / width", extreme("min", "low"), room ? ">" : "<=", kNumber * end_of_axis(plot))}}};
 }
 
 /// Numbers after the bars without room for them, and after their intervals.
@@ -110,17 +110,28 @@ json bar_text(const BarPlot& plot, const json& bars, const Kinds& kinds) {
             {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ",.4~r"}}}}}};
 }
 
-/// Numbers inside the parts of a bar that are long enough.
-json part_text(const BarPlot& plot, const json& bars) {
-  constexpr int kLeastPart = 7;  // percent
-  return {{"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"fontSize", 11}, {"color", "#10161d"}}},
-          {"transform", {{{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}}}},
-          {"encoding",
-           {{"x", {{"field", plot.value.name}, {"type", "quantitative"}, {"stack", "zero"}}},
-            {"y", bars["y"]},
-            {"detail", {{"field", "part"}, {"type", "nominal"}}},
-            {"order", bars["order"]},
-            {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ".3~g"}}}}}};
+/// Numbers inside the parts of a bar that are long enough: of those in the palette's one pale colour, or of the others.
+json part_text(const BarPlot& plot, const json& bars, const DataTable& table, bool pale) {
+  constexpr int kLeastPart = 7;      // percent
+  constexpr size_t kPaleColour = 1;  // the orange, on which white is not readable
+  std::vector<std::string> parts = words_of_column(table, "part");
+  std::sort(parts.begin(), parts.end());  // the order in which they get colours
+  json shown = json::array();
+  for (size_t i = 0; i < parts.size(); ++i)
+    if ((i == kPaleColour) == pale) shown.push_back(parts[i]);
+  return {
+      {"mark", {{"type", "text"}, {"align", "right"}, {"dx", -5}, {"style", pale ? "pale-bar-words" : "bar-words"}}},
+      {"transform",
+       {{{"stack", plot.value.name},
+         {"groupby", {plot.name.name}},
+         {"sort", {{{"field", "part"}}}},
+         {"as", {"part_start", "part_end"}}},
+        {{"filter", {{"field", plot.value.name}, {"gt", kLeastPart}}}},
+        {{"filter", {{"field", "part"}, {"oneOf", shown}}}}}},
+      {"encoding",
+       {{"x", {{"field", "part_end"}, {"type", "quantitative"}}},
+        {"y", bars["y"]},
+        {"text", {{"field", plot.value.name}, {"type", "quantitative"}, {"format", ".3~g"}}}}}};
 }
 
 json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) {
@@ -148,8 +159,10 @@ json layers_of(const BarPlot& plot, const DataTable& table, const Kinds& kinds) 
   json layers = json::array();
   layers.push_back(
       {{"transform", place}, {"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}}}, {"encoding", bars}});
-  if (!plot.step_parts) layers.push_back(kinds.parts ? part_text(plot, bars) : bar_text(plot, bars, kinds));
-  if (!kinds.parts) layers.push_back(outer_words(plot, bars, kinds));
+  if (kinds.parts && !plot.step_parts)
+    for (const bool pale : {false, true}) layers.push_back(part_text(plot, bars, table, pale));
+  if (!kinds.parts)
+    for (const json& words : {bar_text(plot, bars, kinds), outer_words(plot, bars, kinds)}) layers.push_back(words);
   if (kinds.intervals) {
     json low = x_channel(plot, table, "low");
     low["field"] = "low_from_0";  // the axis begins there

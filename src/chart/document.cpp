@@ -130,6 +130,7 @@ ordered_json config_of(Scheme scheme) {
                      {"total", {{"color", colours.ink}, {"strokeWidth", 2}}},
                      {"outlier", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"strokeWidth", 1.5}}},
                      {"bar-words", {{"color", scheme == Scheme::light ? "#ffffff" : "#10161d"}, {"fontSize", 11}}},
+                     {"pale-bar-words", {{"color", "#10161d"}, {"fontSize", 11}}},
                      {"outlier-label", {{"color", scheme == Scheme::light ? "#c03535" : "#ff8080"}, {"fontSize", 11}}}};
   return config;
 }

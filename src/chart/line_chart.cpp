@@ -194,13 +194,16 @@ std::optional<double> one_place(const LinePlot& plot) {
 
 constexpr int kPadding = 12;  // pixels between the axis and the first point
 
-/// The ticks of the x axis, if they are few enough for each to have a label.
+/// The ticks of the x axis, if they are whole numbers and few enough for each to have a label.
 json few_places(const LinePlot& plot, const DataTable& table) {
   constexpr size_t kMostLabels = 10;
   std::set<int64_t> places;
   const size_t column = column_index(table, plot.x.name);
   for (const std::vector<TableValue>& row : table.rows)
-    if (const auto* place = std::get_if<int64_t>(&row[column])) places.insert(*place);
+    if (const auto* place = std::get_if<int64_t>(&row[column]))
+      places.insert(*place);
+    else if (std::holds_alternative<double>(row[column]))
+      return {};
   return places.size() <= kMostLabels ? json(places) : json();
 }
 
@@ -210,10 +213,10 @@ json x_channel(const LinePlot& plot, const DataTable& table) {
     x["scale"] = {{"zero", false}, {"nice", false}, {"padding", kPadding}};
     x["axis"] = number_axis();
     x["axis"]["tickMinStep"] = 1;
-    return x;
+  } else {
+    x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", kPadding}};
+    x["axis"] = plot.x_scale == LinePlot::XScale::bytes ? bytes_axis() : number_axis();
   }
-  x["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", kPadding}};
-  x["axis"] = plot.x_scale == LinePlot::XScale::bytes ? bytes_axis() : number_axis();
   if (const json places = few_places(plot, table); !places.is_null()) x["axis"]["values"] = places;
   return x;
 }

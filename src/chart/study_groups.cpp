@@ -23,7 +23,9 @@ bool names_field(const std::string& strategy, const PlanField& field, const Plan
   for (size_t at = 0; at < strategy.size();) {
     const size_t end = std::min(strategy.find(',', at), strategy.size());
     const std::string_view part = std::string_view(strategy).substr(at, end - at);
-    if (part == field.word || part == value || part == fmt::format("{}{}", field.prefix, value)) return true;
+    if (part == field.word || part == value || part == fmt::format("{}={}", field.word, value) ||
+        part == fmt::format("{}{}", field.prefix, value))
+      return true;
     at = end + 1;
   }
   return false;

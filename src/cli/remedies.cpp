@@ -23,6 +23,7 @@ bool is_option(const std::string& word) { return word.size() > 1 && word.front()
 /// others.
 std::optional<Error> spaced_list(const CLI::App& command, const std::vector<std::string>& words,
                                  const std::string& unknown) {
+  if (is_option(unknown)) return std::nullopt;
   for (size_t i = 2; i < words.size(); ++i) {
     if (words[i] != unknown || !is_option(words[i - 2]) || is_option(words[i - 1])) continue;
     for (const CLI::Option* option : command.get_options()) {
@@ -42,6 +43,27 @@ std::optional<Error> spaced_list(const CLI::App& command, const std::vector<std:
 std::string value_after(const std::vector<std::string>& words, const std::string& unknown) {
   const auto at = std::find(words.begin(), words.end(), unknown);
   return at == words.end() || at + 1 == words.end() || is_option(at[1]) ? "" : at[1];
+}
+
+/// `value` as an option that takes one of `offer` accepts it: of a list the first part that it knows, else the name
+/// nearest to the first part. Unchanged where the option takes a list or another text is as good.
+std::string one_value(const Offer& offer, const std::string& value) {
+  const std::vector<std::string> parts = split_list(value);
+  if (offer.several || offer.choices.empty() || parts.empty()) return value;
+  for (const std::string& part : parts)
+    if (std::find(offer.choices.begin(), offer.choices.end(), part) != offer.choices.end()) return part;
+  const std::string near = nearest_name(parts.front(), offer.choices);
+  return !near.empty() ? near : parts.size() > 1 ? offer.choices.front() : value;
+}
+
+/// Whether `--WORD` was meant as a part of a plan: --no-overlap, --recompute=block.
+bool is_plan(const std::string& word) {
+  try {
+    parse_plan(word);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// An option and its value, with one part of the value replaced.
@@ -117,17 +139,21 @@ Error unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   const std::string near = is_option(word) ? nearest_name(word, known) : "";
   const std::string message = fmt::format("{} does not know '{}'", called, word);
+  if (near.empty() && given.starts_with("--") && command.get_option_no_throw("--plan") && is_plan(given.substr(2)))
+    return Error(Cause::usage, message, fmt::format("{} --plan {}, or {} --help", called, given.substr(2), called));
   if (near.empty()) return Error(Cause::usage, message, called + " --help");
-  const std::string value = word.size() < given.size() ? given.substr(word.size() + 1) : value_after(words, given);
-  if (near == "--plan" && !value.empty()) {
+  const std::string all = word.size() < given.size() ? given.substr(word.size() + 1) : value_after(words, given);
+  if (near == "--plan" && !all.empty()) {
     try {
-      parse_plan(value);
+      parse_plan(all);
     } catch (const Error& error) {
       return Error(Cause::usage, message, error.remedy());
     }
   }
+  const std::string value = one_value(offer_of(*const_cast<CLI::Option*>(command.get_option(near))), all);
   return Error(Cause::usage, message,
-               fmt::format("{}{}{}, or {} --help", near, value.empty() ? "" : " ", value, called));
+               fmt::format("{}{}{}{}, or {} --help", near, value.empty() ? "" : " ", value,
+                           value != all && all.find(',') < all.size() ? " (one value per run)" : "", called));
 }
 
 Error with_command(const Error& error, const CLI::App& app, const std::vector<std::string>& words) {

@@ -35,7 +35,7 @@ void take_plans(StudyConfig& config, const std::vector<std::string>& texts) {
     for (const int64_t devices : config.devices)
       if (!has_mesh(text) && devices > 1) config.plans.push_back(plan_on(devices, text));
   }
-  if (std::none_of(texts.begin(), texts.end(), has_mesh)) config.devices.clear();
+  if (any_devices) config.devices.clear();
 }
 
 int study_command(const StudyArgs& args) {

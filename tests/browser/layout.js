@@ -96,6 +96,27 @@
   }
 
   document.querySelectorAll(".plot").forEach(checkPlot);
+
+  // Numbers with their units and options are on one line; drawings are large enough to read their words.
+  const kTogether = /\d %|% CI\]|(?<![\w-])--[a-z][a-z-]{2,20}|\bn = \d/g;
+  for (const part of document.querySelectorAll("header.top, main"))
+    for (const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT); walker.nextNode();) {
+      const node = walker.currentNode;
+      if (!node.parentElement.checkVisibility() || node.parentElement.closest("td, svg, #vg-tooltip-element")) continue;
+      for (const found of node.data.matchAll(kTogether)) {
+        const range = document.createRange();
+        range.setStart(node, found.index), range.setEnd(node, found.index + found[0].length);
+        const tops = [...range.getClientRects()].map((box) => box.top);
+        if (Math.max(...tops) - Math.min(...tops) > 5) faults.push(`"${found[0]}" is broken in "${node.data.slice(0, 80)}"`);
+      }
+    }
+  for (const image of document.querySelectorAll(".picture img"))
+    if (image.clientWidth < 0.9 * Math.min(image.naturalWidth, 700)) faults.push(`${image.alt}: drawn at ${image.clientWidth} of ${image.naturalWidth} px`);
+  for (const title of document.querySelectorAll(".plot svg .role-axis-title text"))
+    if (![...title.closest(".role-axis").querySelectorAll(".role-axis-label text")].some((label) => label.textContent.trim()))
+      faults.push(`${title.closest(".plot").dataset.chart}: the axis of "${title.textContent}" has no numbers`);
+  for (const name of document.querySelectorAll("#provenance dt"))
+    if (/[a-z][_.][a-z0-9]/.test(name.textContent)) faults.push(`provenance: a raw key: ${name.textContent}`);
   for (const table of document.querySelectorAll("table")) {
     const box = table.closest(".scroll");
     if (!box) { if (!table.closest("#vg-tooltip-element")) faults.push(`a table without a container: ${table.innerText.slice(0, 60)}`); continue; }

@@ -211,10 +211,11 @@ def check_plans_are_bars_by_time(case):
 
 
 def check_every_measuring_command_writes_a_page(case):
-    commands = {"links": ["-t", "pairs", "-b", "1M"], "collectives": ["-e", "1K"], "doctor": [],
-                "train": ["--epochs", "2"], "study": ["--batch-sizes", "16", "--steps", "3"],
-                "sensor": ["bench", "--points", "1000", "--samples", "3", "--grid", "16"]}
-    for command, words in commands.items():
+    commands = [("links", ["-t", "pairs", "-b", "1M"]), ("collectives", ["-e", "1K"]), ("doctor", []),
+                ("train", ["--epochs", "2"]), ("study", ["--batch-sizes", "16", "--steps", "3"]),
+                ("sensor", ["bench", "--points", "1000", "--samples", "3", "--grid", "16"]),
+                ("sensor", ["bench", "--op", "fuse", "--batch-sizes", "2,4", "--samples", "3"])]
+    for command, words in commands:
         case.run(command, *words, "--backend", "cpu", "--quiet", "--html", f"{command}.html", timeout=200)
         expect_laid_out(case.path(f"{command}.html"), widths=(390, 1400))
     case.refused(2, "usage", "plan", "--list", "--html", "list.html")

@@ -110,7 +110,12 @@ def check_plans_that_name_no_devices(case):
     cells = {(r["axes"]["devices"], r["axes"]["strategy"]) for r in records_of(case.path("several"))}
     assert cells == {(1, "single"), (2, "ddp"), (3, "ddp"), (2, "zero1"), (3, "zero1")}, cells
     case.refused(2, "usage", *study, "--plan", "ddp", "zero1", "-o", "r", says=["name no devices", "--devices 2"])
-    case.refused(2, "usage", *study, "--devices", "2", "--plan", "ddp", "dp2,zero1", "-o", "r", says=["--plan", "--devices"])
+    case.refused(2, "usage", *study, "--devices", "2", "--plan", "dp2", "dp2,zero1", "-o", "r", says=["--plan", "--devices"])
+
+
+def check_plans_with_and_without_devices_go_together(case):
+    cells = case.run("study", "--devices", "4", "--plan", "ddp", "pp2,m4", "--backend", "cpu", "--dry-run", "-q").stdout
+    assert "4 x ddp" in cells and "2 x pp2,m4,1f1b" in cells, cells
 
 
 def check_every_part_of_a_plan_is_described(case):

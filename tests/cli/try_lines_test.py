@@ -81,7 +81,9 @@ WRONG = [
 LINES = [
     "studdy", "hlep", "sensor bnech", "sensor",
     "study --plans dp2,tp2 --backend cpu --dry-run", "study --machien machine.json", "study --dry-rum --backend cpu",
-    "study --batch-sizes 16 32 --backend cpu --dry-run", "train --epoch 3", "plan --batch-sizes 512",
+    "study --batch-sizes 16 32 --backend cpu --dry-run", "study --models small,medium --backend cpu --dry-run",
+    "train --models=large,medium --epochs 1", "study --modell medum --dry-run", "study --devices 1,2 --no-overlap --dry-run",
+    "study --no-overlap --devices 1,2 --dry-run", "study --recompute=block --dry-run", "train --epoch 3", "plan --batch-sizes 512",
     "collectives --size 1M", "doctor --nothing", "report", "compare", "plan",
 ]
 TAKEN = ["study --help-all", "help", "help study", "help sensor bench", "version", "-V", "--version", "sensor --help"]
@@ -156,6 +158,16 @@ def check_proposed_commands_are_accepted(case):
             continue
         proposed = proposal(case.refused(2, "usage", *words).stderr)
         assert proposed, line
+        if "--dry-run" in words:
+            accepted(case, proposed)
+
+
+def check_proposals_name_the_word_that_is_wrong(case):
+    for words in (("--devices", "1,2", "--no-overlap"), ("--no-overlap", "--devices", "1,2")):
+        error = case.refused(2, "usage", "study", *words).stderr
+        assert "does not know '--no-overlap'; try: amdahl study --plan no-overlap" in error, error
+    error = case.refused(2, "usage", "study", "--models", "small,medium").stderr
+    assert "try: amdahl study --model medium (one value per run), or" in error, error
 
 
 def check_words_that_other_programs_take(case):

@@ -144,9 +144,11 @@ bool judged(const RunComparison& run) {
 
 std::string verdict_of(const RunComparison& run, const std::string& letter) {
   std::map<Verdict, size_t> counts;
+  size_t too_few = 0;
   std::vector<double> speeds;
   for (const CellComparison& cell : run.cells) {
-    ++counts[mirrored(cell.test).verdict];
+    ++(cell.test.level != TestLevel::none && has_too_few_runs(cell.test) ? too_few
+                                                                         : counts[mirrored(cell.test).verdict]);
     speeds.push_back(mirrored(cell.test).ratio);
   }
   const size_t total = run.cells.size();
@@ -165,6 +167,7 @@ std::string verdict_of(const RunComparison& run, const std::string& letter) {
                                       {Verdict::same, "the same"},
                                       {Verdict::unclear, "unclear"}})
     if (counts[verdict] > 0) parts.push_back(fmt::format("{} in {}", word, counts[verdict]));
+  if (too_few > 0) parts.push_back(fmt::format("too few runs in {}", too_few));
   return fmt::format("{} against A: {} of {} {} ({}).", letter, fmt::join(parts, ", "), total, cells, median);
 }
 

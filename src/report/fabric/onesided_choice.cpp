@@ -47,13 +47,6 @@ OneSidedChoice::Rule rated(const OneSidedContest& contest, std::string text, con
 
 std::string onesided_bytes_text(int64_t bytes) { return fmt::format("{} bytes", with_thousands(bytes)); }
 
-/// The contender that sends and receives; empty when there is none.
-std::string two_sided_of(const OneSidedContest& contest) {
-  for (const auto& [method, us] : contest.latency_us.begin()->second)
-    if (method != kOneSidedMethod && method != kNvshmemMethod && !method.starts_with("symmetric")) return method;
-  return {};
-}
-
 void decide_point_to_point(const OneSidedContest& contest, OneSidedChoice& choice) {
   const std::string other = two_sided_of(contest);
   const auto up_to = [&](int64_t limit) {
@@ -147,6 +140,12 @@ bool complete(const OneSidedContest& contest) {
 }
 
 }  // namespace
+
+std::string two_sided_of(const OneSidedContest& contest) {
+  for (const auto& [method, us] : contest.latency_us.begin()->second)
+    if (method != kOneSidedMethod && method != kNvshmemMethod && !method.starts_with("symmetric")) return method;
+  return {};
+}
 
 const std::string& OneSidedContest::winner(int64_t bytes) const {
   const auto& methods = latency_us.at(bytes);

@@ -19,6 +19,8 @@ struct OneSidedContest {
   /// The fastest method of a size.
   const std::string& winner(int64_t bytes) const;
 };
+/// The method that sends and receives; empty when there is none.
+std::string two_sided_of(const OneSidedContest& contest);
 std::vector<OneSidedContest> onesided_contests(const std::vector<Record>& records);
 
 /// A size between two measured ones at which `second` overtakes `first`, by interpolation of the logarithms.

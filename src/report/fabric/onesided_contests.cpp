@@ -64,10 +64,22 @@ std::string outcome_text(const GemmContest& contest, const Record* record) {
   return contest.pushed_wins() ? fmt::format("wins, {:.2f}x", ratio) : fmt::format("loses, {:.2f}x", ratio);
 }
 
-std::vector<const Record*> localities(const std::vector<Record>& records) {
-  std::vector<const Record*> found;
-  for (const Record& record : records)
-    if (record.kind == kLocalityKind && !samples_of(record, "time").empty()) found.push_back(&record);
+struct Locality {
+  const Record* record;
+  double speedup;  // over the first method with the same data
+  bool is_first;
+};
+
+std::vector<Locality> localities(const std::vector<Record>& records) {
+  std::vector<Locality> found;
+  std::map<std::string, double> first_us;
+  for (const Record& record : records) {
+    if (record.kind != kLocalityKind || samples_of(record, "time").empty()) continue;
+    const std::string what = fmt::format("{}|{}|{}|{}", onesided_title(record), axis<int64_t>(record, "passes", 0),
+                                         text_axis(record, "placement"), axis<int64_t>(record, "bytes", 0));
+    const auto [first, is_first] = first_us.try_emplace(what, median_us(record));
+    found.push_back({&record, first->second / median_us(record), is_first});
+  }
   return found;
 }
 
@@ -84,7 +96,10 @@ std::string gemm_verdict(const std::vector<Record>& records) {
   for (const GemmContest& contest : gemm_contests(records))
     if (contest.decided()) ++all, wins += contest.pushed_wins();
   if (all == 0) return {};
-  return fmt::format("Tiles that are pushed as they finish win {} of {} GEMMs with communication.", wins, all);
+  return fmt::format(
+      "Tiles that are pushed as they finish are faster than the fastest collective in {} of {} GEMMs with "
+      "communication.",
+      wins, all);
 }
 
 PageTable gemm_contest_table(const std::vector<Record>& records) {
@@ -117,6 +132,20 @@ TableValue rate_at_median(const Record& record, const char* rates, const char* t
   return rate.front() * time.front() / percentile(time, 50);
 }
 
+std::string locality_verdict(const std::vector<Record>& records) {
+  int wins = 0, all = 0;
+  Locality best{nullptr, 0, false};
+  for (const Locality& each : localities(records)) {
+    if (each.is_first) continue;
+    ++all, wins += each.speedup > 1;
+    if (each.speedup > best.speedup) best = each;
+  }
+  if (all == 0) return {};
+  return fmt::format("A kernel whose data is {} is faster in {} of {} cases, at most {:.2f}x: {} bytes of {} memory.",
+                     text_axis(*best.record, "method"), wins, all, best.speedup,
+                     with_thousands(axis<int64_t>(*best.record, "bytes", 0)), text_axis(*best.record, "placement"));
+}
+
 PageTable locality_table(const std::vector<Record>& records) {
   PageTable table{"A kernel that reads its data in several memories",
                   {{{"placement", "Data"},
@@ -129,16 +158,11 @@ PageTable locality_table(const std::vector<Record>& records) {
                     {"bandwidth_gbps", "Bandwidth (GB/s)"},
                     {"speedup", "Speedup over the first"}},
                    {}}};
-  std::map<std::string, double> first_us;
-  for (const Record* record : localities(records)) {
-    const std::string what = fmt::format("{}|{}|{}|{}", onesided_title(*record), axis<int64_t>(*record, "passes", 0),
-                                         text_axis(*record, "placement"), axis<int64_t>(*record, "bytes", 0));
-    const double us = median_us(*record), first = first_us.try_emplace(what, us).first->second;
-    table.table.rows.push_back({text_axis(*record, "placement"), onesided_title(*record),
-                                axis<int64_t>(*record, "bytes", 0), text_axis(*record, "method"),
-                                axis<int64_t>(*record, "passes", 0), us, percentile(samples_of(*record, "time"), 95),
-                                rate_at_median(*record, "bandwidth", "time"), first / us});
-  }
+  for (const auto& [record, speedup, is_first] : localities(records))
+    table.table.rows.push_back(
+        {text_axis(*record, "placement"), onesided_title(*record), axis<int64_t>(*record, "bytes", 0),
+         text_axis(*record, "method"), axis<int64_t>(*record, "passes", 0), median_us(*record),
+         percentile(samples_of(*record, "time"), 95), rate_at_median(*record, "bandwidth", "time"), speedup});
   return table;
 }
 

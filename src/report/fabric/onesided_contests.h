@@ -14,6 +14,8 @@ PageTable gemm_contest_table(const std::vector<Record>& records);
 /// "One-sided tiles win 3 of 8 GEMMs"; empty without such records.
 std::string gemm_verdict(const std::vector<Record>& records);
 
+/// How often a copy before the kernel pays; empty without such a measurement.
+std::string locality_verdict(const std::vector<Record>& records);
 /// Placements of a kernel's data, in place and copied first.
 PageTable locality_table(const std::vector<Record>& records);
 

@@ -65,7 +65,9 @@ std::string norm_verdict(const std::vector<Record>& records) {
     if (contest.decided()) ++all, wins += contest.gain() > 1, most = std::max(most, contest.gain());
   if (all == 0) return {};
   return fmt::format(
-      "All-reduce and normalisation in one kernel are faster than two operations in {} of {} shapes, at most {:.2f}x.",
+      "All-reduce and normalisation in one kernel are faster than the fastest collective and a kernel after it in {} "
+      "of "
+      "{} shapes, at most {:.2f}x.",
       wins, all, most);
 }
 

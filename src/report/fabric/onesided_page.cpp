@@ -122,13 +122,23 @@ void add_table(PageSection& section, PageTable table) {
   if (!table.table.rows.empty()) section.tables.push_back(std::move(table));
 }
 
-std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, bool patterns) {
+/// The method that one-sided messages are compared with in that choice.
+std::string messages_by(const OneSidedChoice& choice, const std::vector<OneSidedContest>& contests) {
+  for (const OneSidedContest& contest : contests)
+    if (contest.decision == "point_to_point" && contest.device_kind == choice.device_kind &&
+        contest.ranks == choice.ranks && contest.devices == choice.devices && contest.emulated == choice.emulated)
+      return two_sided_of(contest);
+  return {};
+}
+
+std::string onesided_verdict(const std::vector<OneSidedChoice>& choices, const std::vector<OneSidedContest>& contests,
+                             bool patterns) {
   std::string text;
   for (const OneSidedChoice& choice : choices) {
     if (choice.one_sided_bytes >= 0)
-      text += fmt::format("{}Between {}, put with a signal sends a message of up to {} bytes faster.",
+      text += fmt::format("{}Between {}, put with a signal sends a message of up to {} bytes faster than {}.",
                           text.empty() ? "" : " ", who_text(choice.ranks, choice.devices, choice.emulated),
-                          with_thousands(choice.one_sided_bytes));
+                          with_thousands(choice.one_sided_bytes), messages_by(choice, contests));
   }
   if (!text.empty()) return text;
   return patterns ? "Patterns of programs by collectives or messages, and by one-sided communication."
@@ -159,11 +169,12 @@ Page onesided_page(const std::vector<Record>& records) {
   page.title =
       records.empty() ? "One-sided communication" : fmt::format("One-sided communication on {}", page_host(records));
   page.qualifier = page_qualifier(records);
-  const std::string gemms_verdict = gemm_verdict(records) + norm_verdict(records);  // of a run that has one of them
-  page.verdict =
-      gemms_verdict.empty() ? onesided_verdict(choices, !pattern_table(records).table.rows.empty()) : gemms_verdict;
+  page.verdict = gemm_verdict(records) + norm_verdict(records) + locality_verdict(records);  // a run has one of them
+  const std::vector<OneSidedContest> contests = onesided_contests(records);
+  if (page.verdict.empty())
+    page.verdict = onesided_verdict(choices, contests, !pattern_table(records).table.rows.empty());
   PageSection winners{"winners", "Which method at which size", {}, {}, {}};
-  for (const OneSidedContest& contest : onesided_contests(records)) {
+  for (const OneSidedContest& contest : contests) {
     if (contest.latency_us.empty() || contest.latency_us.begin()->second.size() < 2) continue;
     add_table(winners, contest_table(contest));
     for (const OneSidedCrossover& crossover : crossovers_of(contest))

@@ -30,6 +30,51 @@ std::string script_safe(const std::string& json) {
   return safe;
 }
 
+/// Whether a line may not break in the word: options, names with a number behind a hyphen, "->", as far as they fit a
+/// narrow window.
+bool is_whole(std::string_view word) {
+  constexpr size_t kLongest = 26;
+  const size_t hyphen = word.find('-');
+  if (word.size() > kLongest || hyphen == std::string_view::npos) return false;
+  return hyphen == 0 || std::any_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Whether a blank belongs to a number: "95 %", "n = 5", "p < 0.025".
+bool joins(std::string_view before, std::string_view after) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (before.empty() || after.empty()) return false;
+  const auto is_sign = [](std::string_view word) { return word == "=" || word == "<"; };
+  return (is_digit(before.back()) && after.front() == '%') || is_sign(before) || is_sign(after) ||
+         (before.ends_with("%") && after.starts_with("CI")) ||
+         (before.front() == '[' && after.find(']') < after.size());
+}
+
+/// Text of paragraphs and heads, whose lines break between words and not within numbers with their units.
+std::string prose(std::string_view text) {
+  std::string result, group;
+  std::string_view last;
+  bool whole = false;
+  const auto flush = [&] {
+    result += whole ? fmt::format("<span class=\"whole\">{}</span>", group) : group;
+    group.clear(), whole = false;
+  };
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (at > 0) {
+      if (joins(last, word))
+        group += ' ', whole = true;
+      else
+        flush(), result += ' ';
+    }
+    group += escape_xml(word);
+    whole = whole || is_whole(word);
+    last = word, at = end + 1;
+  }
+  flush();
+  return result;
+}
+
 int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
 std::string base64_of(std::string_view bytes) {
@@ -70,20 +115,20 @@ std::string head(const Page& page, const HtmlAssets& assets) {
 std::string fact(const std::string& text) {
   const size_t colon = text.find(": ");
   if (colon == std::string::npos || text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) == 0)
-    return fmt::format("<li><span>{}</span></li>\n", escape_xml(text));
-  return fmt::format("<li><strong>{}</strong> <span>{}</span></li>\n", escape_xml(text.substr(0, colon)),
-                     escape_xml(text.substr(colon + 2)));
+    return fmt::format("<li><span>{}</span></li>\n", prose(text));
+  return fmt::format("<li><strong>{}</strong> <span>{}</span></li>\n", prose(text.substr(0, colon)),
+                     prose(text.substr(colon + 2)));
 }
 
 std::string header(const Page& page) {
   std::string text =
       "<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n<header class=\"top\"><div "
       "class=\"wrap\">\n<p class=\"eyebrow\">amdahl report</p>\n";
-  text += fmt::format("<h1{}>{}</h1>\n", page.verdict.empty() ? " class=\"verdict\"" : "", escape_xml(page.title));
+  text += fmt::format("<h1{}>{}</h1>\n", page.verdict.empty() ? " class=\"verdict\"" : "", prose(page.title));
   if (!page.qualifier.empty()) text += fmt::format("<p class=\"qualifier\">{}</p>\n", escape_xml(page.qualifier));
   for (const std::string& warning : page.warnings)
-    text += fmt::format("<p class=\"warning\">Warning: {}</p>\n", escape_xml(warning));
-  if (!page.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", escape_xml(page.verdict));
+    text += fmt::format("<p class=\"warning\">Warning: {}</p>\n", prose(warning));
+  if (!page.verdict.empty()) text += fmt::format("<p class=\"verdict\">{}</p>\n", prose(page.verdict));
   if (!page.facts.empty()) {
     text += "<ul class=\"facts\">\n";
     for (const std::string& line : page.facts) text += fact(line);
@@ -92,7 +137,7 @@ std::string header(const Page& page) {
   if (!page.parts.empty()) {
     text += "<ol class=\"parts\">\n";
     for (const auto& [anchor, words] : page.parts)
-      text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor, escape_xml(words));
+      text += fmt::format("<li><a href=\"#{}\">{}</a></li>\n", anchor, prose(words));
     text += "</ol>\n";
   }
   if (!page.notes.empty())
@@ -108,13 +153,14 @@ constexpr int kHalfPlot = 600;
 constexpr size_t kLongCell = 30;   // characters; longer text may take several lines
 constexpr size_t kShownRows = 40;  // a table of more rows is scrolled within the page
 
-/// Plans may be broken after their parts: "pp7,m64," "split=" "flops". Digits of a number stay together.
+/// Names may be broken after their parts: "pp7,m64," "split=" "flops", "device_" "local_" "copy". Digits of a number
+/// stay together.
 std::string breakable(const std::string& escaped) {
   std::string text;
   const auto is_digit = [&](size_t i) { return i < escaped.size() && escaped[i] >= '0' && escaped[i] <= '9'; };
   for (size_t i = 0; i < escaped.size(); ++i) {
     text += escaped[i];
-    const bool ends_part = escaped[i] == ',' || escaped[i] == '=';
+    const bool ends_part = std::string_view(",=_+").find(escaped[i]) != std::string_view::npos;
     const bool in_word = i + 1 < escaped.size() && escaped[i + 1] != ' ';
     if (ends_part && in_word && !(is_digit(i + 1) && is_digit(i + 2) && is_digit(i + 3))) text += "<wbr>";
   }
@@ -153,8 +199,7 @@ std::string html_table(const TextTable& table, const std::string& label, bool wi
       fmt::format("<div class=\"scroll{}{}\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
                   table.rows.size() > kShownRows ? " tall" : "", is_dense(table) ? " dense" : "", escape_xml(label));
   for (size_t i = 0; i < table.head.size(); ++i)
-    text +=
-        fmt::format("<th scope=\"col\"{}>{}</th>", table.numbers[i] ? " class=\"num\"" : "", escape_xml(table.head[i]));
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", table.numbers[i] ? " class=\"num\"" : "", prose(table.head[i]));
   text += "</tr></thead>\n<tbody>\n";
   for (size_t r = 0; with_rows && r < table.rows.size(); ++r) {
     text += "<tr>";
@@ -172,8 +217,8 @@ std::string page_table(const PageTable& table, const std::string& title) {
     common +=
         fmt::format("{}{} rows", common.empty() ? "" : "; ", with_thousands(static_cast<int64_t>(text.rows.size())));
   if (common.empty() && table.caption.empty()) return html_table(text, title, true);
-  return fmt::format("<p class=\"caption\">{}{}</p>\n{}", escape_xml(table.caption),
-                     common.empty() ? "" : fmt::format("<small>{}</small>", escape_xml(common)),
+  return fmt::format("<p class=\"caption\">{}{}</p>\n{}", prose(table.caption),
+                     common.empty() ? "" : fmt::format("<small>{}</small>", prose(common)),
                      html_table(text, table.caption.empty() ? title : table.caption, true));
 }
 
@@ -195,7 +240,7 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
         "<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n<p class=\"cue\">Scroll "
         "sideways for more.</p>\n",
         escape_xml(chart.title), escape_xml(chart.summary), chart.id);
-  text += fmt::format("<figcaption>{}</figcaption>\n<div class=\"tools\">", escape_xml(chart.summary));
+  text += fmt::format("<figcaption>{}</figcaption>\n<div class=\"tools\">", prose(chart.summary));
   if (!assets.bundle.text.empty()) text += button(chart, "svg", "SVG") + button(chart, "png", "PNG");
   text += button(chart, "csv", "CSV") + "</div>\n";
   text += fmt::format(
@@ -208,8 +253,9 @@ std::string figure(const Chart& chart, const HtmlAssets& assets) {
 // As an image: the drawing's styles affect nothing else, and the content security policy allows them.
 std::string picture_figure(const Picture& picture) {
   return fmt::format(
-      "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<img alt=\"{1}. {2}\" "
-      "src=\"data:image/svg+xml;base64,{3}\">\n<figcaption>{2}</figcaption>\n</figure>\n",
+      "<figure id=\"{0}\" class=\"picture\">\n<h3>{1}</h3>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+      "aria-label=\"{1}\"><img alt=\"{1}. {2}\" src=\"data:image/svg+xml;base64,{3}\"></div>\n<p class=\"cue\">Scroll "
+      "sideways for more.</p>\n<figcaption>{2}</figcaption>\n</figure>\n",
       picture.id, escape_xml(picture.title), escape_xml(picture.summary), base64_of(picture.svg));
 }
 
@@ -218,7 +264,7 @@ std::string section(const PageSection& part, const HtmlAssets& assets) {
       fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\"{2}>\n<h2 id=\"{0}-title\">{1}</h2>\n", part.anchor,
                   escape_xml(part.title), part.begins_part ? " class=\"part\"" : "");
   for (const auto* lines : {&part.paragraphs, &part.details})
-    for (const std::string& line : *lines) text += fmt::format("<p>{}</p>\n", escape_xml(line));
+    for (const std::string& line : *lines) text += fmt::format("<p>{}</p>\n", prose(line));
   for (const Picture& picture : part.pictures) text += picture_figure(picture);
   if (!part.charts.empty()) {
     text += "<div class=\"charts\">\n";
@@ -244,7 +290,7 @@ std::string closing_sections(const Page& page) {
   std::string text;
   if (!page.notes.empty()) {
     text += "<section id=\"notes\" aria-labelledby=\"notes-title\">\n<h2 id=\"notes-title\">Notes</h2>\n<ul>\n";
-    for (const std::string& note : page.notes) text += fmt::format("<li>{}</li>\n", escape_xml(note));
+    for (const std::string& note : page.notes) text += fmt::format("<li>{}</li>\n", prose(note));
     text += "</ul>\n</section>\n";
   }
   if (!page.provenance.empty()) {
@@ -253,7 +299,7 @@ std::string closing_sections(const Page& page) {
         "id=\"provenance-title\">Provenance</h2>\n"
         "<dl>\n";
     for (const auto& [name, value] : page.provenance)
-      text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_xml(name), escape_xml(value));
+      text += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape_xml(name), prose(value));
     text += "</dl>\n</section>\n";
   }
   return text;
@@ -286,10 +332,11 @@ std::string html_page(const Page& page, const HtmlAssets& assets) {
         "data is in the tables.</p></noscript>\n";
   for (const PageSection& part : page.sections) text += section(part, assets);
   text += closing_sections(page);
-  text +=
-      "</main>\n<footer class=\"wrap\"><p>Written by <code>amdahl report</code> from the run's records alone; "
-      "they are inside this file (element <code>amdahl-records</code>). n counts independent runs; intervals are "
-      "95 %.</p></footer>\n";
+  text += "</main>\n<footer class=\"wrap\"><p>Written by <code>amdahl</code>.";
+  if (!page.embedded_json.empty())
+    text += " What it shows is inside this file (element <code>amdahl-records</code>), nothing else was read.";
+  if (!page.provenance.empty()) text += " n counts independent runs; intervals are 95 %.";
+  text += "</p></footer>\n";
   return text + data_and_scripts(page, assets) + "</body>\n</html>\n";
 }
 

@@ -68,9 +68,10 @@
       const words = [...new Set(rows.map((row) => row[encoding.field]))];
       const lines = Object.fromEntries(words.map((word) => [word, linesOf(word)]));
       const height = Math.max(1, ...Object.values(lines).map((list) => list.length));
+      encoding.axis = { ...encoding.axis, labelLimit: 0 };
       if (height === 1) return;
       most = Math.max(most, height);
-      encoding.axis = { ...encoding.axis, labelLimit: 0, labelExpr: `${JSON.stringify(lines)}[datum.value]` };
+      encoding.axis.labelExpr = `${JSON.stringify(lines)}[datum.value]`;
     });
     if (most === 1) return;
     for (const part of [spec, ...panelsOf(spec)]) {
@@ -127,14 +128,15 @@
     const room = Math.floor(plot.clientWidth), width = Math.max(room, chart.least_width);
     if (width > room) plot.tabIndex = 0;  // scrolled, so also by keyboard
     let beside = 130;
-    for (let attempt = 0; attempt < 3; ++attempt) {
+    for (let attempt = 0; attempt < 4; ++attempt) {
       chart.view?.finalize();
       const result = await embed(plot, chart, specOf(chart, width, beside), width);
       chart.view = result.view;
       // Its height, with the rows that legends have at this width, which the first pass may still change.
       for (let pass = 0; pass < 2; ++pass) await chart.view.resize().runAsync();
       const beyond = drawnWidth(plot) - width;
-      if (panelsOf(chart.spec).length === 0 || Math.abs(beyond) <= 4) break;
+      const kLoose = 16;  // pixels: a label more or less at the end of an axis
+      if (panelsOf(chart.spec).length === 0 || (beyond <= 0 && beyond > -kLoose)) break;
       beside += Math.ceil(beyond);
     }
     plot.dataset.state = "drawn";
@@ -144,8 +146,8 @@
   // On which sides a box has more than it shows: the style fades them.
   function markCut(box) {
     const beyond = box.scrollWidth - box.clientWidth, sides = [];
-    if (box.scrollLeft > 2) sides.push("left");
-    if (box.scrollLeft < beyond - 2) sides.push("right");
+    if (box.scrollLeft > 1) sides.push("left");
+    if (box.scrollLeft < beyond - 1) sides.push("right");
     if (sides.length > 0) box.dataset.more = sides.join(" ");
     else delete box.dataset.more;
   }

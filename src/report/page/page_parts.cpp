@@ -48,6 +48,36 @@ std::string versions_text(const Provenance& provenance) {
   return joined(parts, ", ");
 }
 
+/// "graph, tf32, hot caches, ..." as far as the run has them.
+std::string settings_text(const Provenance& provenance) {
+  std::vector<std::string> parts;
+  const std::pair<const char*, const char*> kSettings[] = {{"launch", "launch"},
+                                                           {"math", "math"},
+                                                           {"cache", "caches"},
+                                                           {"deterministic", "deterministic"},
+                                                           {"processes", "processes:"}};
+  for (const auto& [name, word] : kSettings)
+    if (const std::string value = fact(provenance, name); !value.empty())
+      parts.push_back(fmt::format("{} {}", word, value));
+  return joined(parts, ", ");
+}
+
+/// "device 0: compute capability 9.0, 132 SMs, GPU-6ad6...".
+std::string device_details(const Provenance& provenance) {
+  std::vector<std::string> devices;
+  for (size_t i = 0; i < numbered_devices(provenance).size(); ++i) {
+    const auto detail = [&](const char* name) {
+      return fact(provenance, fmt::format("device.{}.{}", i, name).c_str());
+    };
+    const std::string capability = detail("compute_capability"), sms = detail("sm_count");
+    const std::string text = joined(
+        {capability.empty() ? "" : "compute capability " + capability, sms.empty() ? "" : sms + " SMs", detail("uuid")},
+        ", ");
+    if (!text.empty()) devices.push_back(fmt::format("device {}: {}", i, text));
+  }
+  return joined(devices, "; ");
+}
+
 /// NCCL's and CUDA's environment variables of the run.
 std::string environment_text(const Provenance& provenance) {
   std::vector<std::string> parts;
@@ -109,10 +139,19 @@ std::string page_host(const std::vector<Record>& records) {
 }
 
 std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records) {
+  std::vector<Provenance> distinct;
+  for (const Record& record : records)  // records follow each other by the thousand with the same one
+    if (distinct.empty() || distinct.back() != record.provenance) distinct.push_back(record.provenance);
+  return page_provenance(distinct);
+}
+
+std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Provenance>& all) {
   const std::pair<const char*, std::string (*)(const Provenance&)> kRows[] = {
       {"Machine", machine_text},
       {"Devices", [](const Provenance& p) { return devices_text(p); }},
+      {"Device details", device_details},
       {"Versions", versions_text},
+      {"Settings", settings_text},
       {"Variables", environment_text},
       {"Tool", [](const Provenance& p) { return fmt::format("amdahl {} ({})", p.tool_version, p.commit); }},
       {"Command", [](const Provenance& p) { return p.command_line; }},
@@ -122,12 +161,8 @@ std::vector<std::pair<std::string, std::string>> page_provenance(const std::vect
   for (const auto& [title, words] : kRows) {
     std::set<std::string> seen;
     std::vector<std::string> values;
-    const Provenance* last = nullptr;  // records follow each other by the thousand with the same one
-    for (const Record& record : records) {
-      if (last && *last == record.provenance) continue;
-      last = &record.provenance;
-      if (const std::string value = words(record.provenance); seen.insert(value).second) values.push_back(value);
-    }
+    for (const Provenance& provenance : all)
+      if (const std::string value = words(provenance); seen.insert(value).second) values.push_back(value);
     constexpr size_t kMost = 3;  // an arena has one command line per transport
     const size_t more = values.size() > kMost ? values.size() - kMost : 0;
     values.resize(values.size() - more);

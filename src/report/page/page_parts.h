@@ -17,6 +17,7 @@ std::string page_qualifier(const std::vector<Record>& records);
 
 /// Machine, devices, versions, tool, command lines: each with all its distinct values.
 std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Record>& records);
+std::vector<std::pair<std::string, std::string>> page_provenance(const std::vector<Provenance>& all);
 
 /// "4 x NVIDIA H200", or "2 CPU virtual devices".
 std::string devices_text(const Provenance& provenance);

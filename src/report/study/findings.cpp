@@ -189,8 +189,8 @@ std::string communication_target_line(const StudySummary& summary) {
     if (percent <= kMuchPercent)
       met.push_back(percent);
     else
-      missed.push_back(fmt::format("{} at batch {} on {} devices ({} %)", cell.key.strategy, cell.key.global_batch,
-                                   cell.key.devices, percent));
+      missed.push_back(fmt::format("{} at batch {} on {} devices ({} %)", cell.key.strategy,
+                                   with_thousands(cell.key.global_batch), cell.key.devices, percent));
   }
   const size_t all = met.size() + missed.size();
   if (all == 0) return {};

@@ -2,37 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <set>
 
 #include "stats/compare.h"
 
 namespace amdahl {
-namespace {
-
-void add_fact(std::map<std::string, std::set<std::string>>& facts, const std::string& name, const std::string& value) {
-  if (!value.empty()) facts[name].insert(value);
-}
-
-}  // namespace
-
-std::vector<std::pair<std::string, std::string>> study_provenance(const StudySummary& summary) {
-  std::map<std::string, std::set<std::string>> run, facts;
-  for (const Provenance& p : summary.provenance) {
-    add_fact(run, "1 Tool", p.tool_version + (p.commit.empty() ? "" : " (" + p.commit + ")"));
-    add_fact(run, "2 Command line", p.command_line);
-    add_fact(run, "3 Started (UTC)", p.start_time);
-    add_fact(run, "4 Host", p.host);
-    add_fact(run, "5 Device kind", p.device_kind);
-    add_fact(run, "6 Seed", std::to_string(p.seed));
-    for (const auto& [name, value] : p.facts) add_fact(facts, name, value);
-  }
-  std::vector<std::pair<std::string, std::string>> rows;
-  for (const auto& [name, values] : run) rows.emplace_back(name.substr(2), fmt::format("{}", fmt::join(values, "; ")));
-  for (const auto& [name, values] : facts) rows.emplace_back(name, fmt::format("{}", fmt::join(values, "; ")));
-  return rows;
-}
-
 std::vector<std::string> study_method(const StudySummary& summary) {
   std::set<int64_t> runs, steps, warmups;
   std::set<std::string> origins;

@@ -309,7 +309,8 @@ PageSection findings_section(const StudySummary& summary) {
       section.paragraphs.push_back(fmt::format(
           "Pipeline bubble, {} at batch {}: {:.1f} % measured, {:.1f} % simulated with the measured times of its "
           "stages{}.",
-          cell.key.strategy, cell.key.global_batch, 100 * *cell.bubble_measured, 100 * *cell.bubble_simulated,
+          cell.key.strategy, with_thousands(cell.key.global_batch), 100 * *cell.bubble_measured,
+          100 * *cell.bubble_simulated,
           cell.bubble_simulated_messages && cell.pp_message_us
               ? fmt::format(", {:.1f} % with messages of {:.1f} us as well", 100 * *cell.bubble_simulated_messages,
                             *cell.pp_message_us)
@@ -378,7 +379,7 @@ Page study_page(const StudySummary& summary, const std::vector<Record>& records)
   PageSection method{"method", "How it was measured", study_method(summary), {}, {}};
   method.in_text = false;
   add_section(page, std::move(method));
-  page.provenance = study_provenance(summary);
+  page.provenance = page_provenance(summary.provenance);
   page.notes = summary.notes;
   return page;
 }

@@ -266,8 +266,7 @@ void note_processor_limit(const StudyCells& cells, StudySummary& summary) {
   if (num_throttled == 0) return;
   summary.warnings.push_back(fmt::format(
       "{}: the job was throttled: its control group's limit of processors stopped threads for {:.2f} s of each second "
-      "of "
-      "its steps, in {} of {} cells; compare nothing with it, and raise the limit (cpu.max) or use fewer devices",
+      "of its steps, in {} of {} cells; compare nothing with it, and raise the limit (cpu.max) or use fewer devices",
       format_cell(*worst), most, num_throttled, cells.size()));
 }
 
@@ -310,20 +309,21 @@ std::string conclude(const StudySummary& summary) {
   if (total == 0)
     return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
                        device_text(summary.device_kind).many);
-  size_t counts[4] = {};
-  for (const StudyComparison& c : summary.comparisons) ++counts[static_cast<size_t>(c.recommendation)];
+  size_t counts[4] = {}, too_few = 0;
+  for (const StudyComparison& c : summary.comparisons)
+    ++(c.test.level != TestLevel::none && has_too_few_runs(c.test) ? too_few
+                                                                   : counts[static_cast<size_t>(c.recommendation)]);
   std::vector<std::string> parts;
-  for (Recommendation r : {Recommendation::multi_device, Recommendation::single_device, Recommendation::marginal,
-                           Recommendation::unclear}) {
-    const size_t count = counts[static_cast<size_t>(r)];
-    if (count == 0) continue;
-    const std::string words = format_recommendation(r, summary.device_kind);
-    if (count < total)
-      parts.push_back(fmt::format("{} in {} of {} comparisons", words, count, total));
-    else
-      parts.push_back(total == 1 ? words + " in the one comparison"
-                                 : fmt::format("{} in all {} comparisons", words, total));
-  }
+  const auto add = [&](size_t count, const std::string& words) {
+    if (count > 0)
+      parts.push_back(count < total ? fmt::format("{} in {} of {} comparisons", words, count, total)
+                      : total == 1  ? words + " in the one comparison"
+                                    : fmt::format("{} in all {} comparisons", words, total));
+  };
+  for (Recommendation r :
+       {Recommendation::multi_device, Recommendation::single_device, Recommendation::marginal, Recommendation::unclear})
+    add(counts[static_cast<size_t>(r)], format_recommendation(r, summary.device_kind));
+  add(too_few, "too few runs");
   std::string text = fmt::format("{}.", fmt::join(parts, ", "));
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   const auto empty = std::count_if(summary.cells.begin(), summary.cells.end(),

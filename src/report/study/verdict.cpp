@@ -70,6 +70,10 @@ std::string study_verdict(const StudySummary& summary) {
   const auto paying = std::count_if(summary.comparisons.begin(), summary.comparisons.end(), pays);
   const auto total = static_cast<std::ptrdiff_t>(summary.comparisons.size());
   if (paying == 0) {
+    if (best.test.level != TestLevel::none && has_too_few_runs(best.test))
+      return fmt::format(
+          "Too few runs to say whether several {} are faster ({} and {}, at least {}): at best {} are {}.", words.many,
+          best.test.n_first, best.test.n_second, kFewestRuns, best.multi.devices, best_text(best, several_models));
     const bool unclear = best.recommendation == Recommendation::unclear;
     return fmt::format(
         "{} {}: at best {} {} are {}.",

@@ -140,6 +140,44 @@ std::vector<std::string> conclusions(const WorkloadComparison& workload, const s
   return lines;
 }
 
+/// "1.66x [1.63, 1.69] with 2x NVIDIA H100".
+std::string gain_text(const SensorRow& row) {
+  const std::string origin = row.origin == Origin::measured ? "" : fmt::format(", {}", origin_text(row.origin));
+  return fmt::format("{} with {}{}", format_speedup(row), devices_text(row), origin);
+}
+
+/// How many workloads several devices pay for, and the largest speedup; measured rows precede emulated ones.
+std::string sensor_compare_verdict(const SensorComparison& comparison) {
+  const auto row_of = [](const WorkloadComparison& workload) -> const SensorRow& {
+    return workload.rows[workload.fastest_multi];
+  };
+  const auto is_unclear = [](const SensorRow& row) {
+    return row.recommendation == Recommendation::unclear || has_too_few_runs(*row.speedup);
+  };
+  const WorkloadComparison* best = &comparison.workloads.front();
+  size_t paying = 0, unclear = 0;
+  for (const WorkloadComparison& workload : comparison.workloads) {
+    const SensorRow &row = row_of(workload), &other = row_of(*best);
+    unclear += is_unclear(row);
+    paying += !is_unclear(row) && row.recommendation == Recommendation::multi_device;
+    const bool measured = row.origin == Origin::measured;
+    if (measured != (other.origin == Origin::measured) ? measured : row.speedup->ratio > other.speedup->ratio)
+      best = &workload;
+  }
+  const DeviceWords words = device_text(row_of(*best).device_kind);
+  const size_t total = comparison.workloads.size();
+  const std::string gain = gain_text(row_of(*best)), where = total == 1 ? "" : " at " + format_workload(best->axes);
+  if (paying == 0)
+    return fmt::format(
+        "{} {}: at best {}{}.",
+        unclear > 0 ? "It is not settled whether more are faster; stay with one" : "One is enough: stay with one",
+        words.one, gain, where);
+  const std::string cases = total == 1        ? "the one workload"
+                            : paying == total ? fmt::format("all {} workloads", total)
+                                              : fmt::format("{} of {} workloads", paying, total);
+  return fmt::format("Several {} are faster in {}: up to {}{}.", words.many, cases, gain, where);
+}
+
 bool on_virtual_devices(const SensorComparison& comparison) {
   for (const WorkloadComparison& workload : comparison.workloads)
     for (const SensorRow& row : workload.rows)
@@ -166,6 +204,7 @@ Page sensor_compare_page(const SensorComparison& comparison, const std::string& 
   Page page;
   page.title = "Preprocessing on one device and on several";
   if (on_virtual_devices(comparison)) page.qualifier = "measured on CPU virtual devices, not GPUs";
+  page.verdict = sensor_compare_verdict(comparison);
   page.facts = preface(comparison);
   const std::string currency = printable(comparison.currency, 10);
   for (const WorkloadComparison& workload : comparison.workloads) {

@@ -112,6 +112,8 @@ std::string verdict_of(const std::vector<Record>& records) {
   const Record* top = fastest(records, "");
   if (!top) return "Nothing could be measured: see the notes.";
   const DeviceWords words = device_text(top->provenance.device_kind);
+  if (!best && axis<int64_t>(*top, "devices", 1) > 1)
+    return fmt::format("{} do {} at best; one of them alone was not measured.", sharing_devices(*top), rate_text(*top));
   if (!best) return fmt::format("One {} does {} at best ({}).", words.one, rate_text(*top), record_text(*top));
   const int64_t devices = axis<int64_t>(*best, "devices", 1);
   const std::string method = text_axis(*best, "policy") + text_axis(*best, "schedule");
@@ -123,9 +125,10 @@ std::string verdict_of(const std::vector<Record>& records) {
         "{} ({}) reach {:.2f} times the speed of the fastest of them alone: {}, not measured on such "
         "devices.",
         sharing_devices(*best), method, gain.speedup, origin_text(best->origin));
-  return fmt::format("{} {}{} reach {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
-                     method.empty() ? "" : fmt::format(" ({})", method), gain.speedup,
-                     text_axis(*best, "mode") == "pipeline" ? "one after the other" : "one", format_crossover(records));
+  return fmt::format("{} {}{} {} {:.2f} times the speed of {}.{}", devices, devices == 1 ? words.one : words.many,
+                     method.empty() ? "" : fmt::format(" ({})", method), devices == 1 ? "reaches" : "reach",
+                     gain.speedup, text_axis(*best, "mode") == "pipeline" ? "one after the other" : "one",
+                     format_crossover(records));
 }
 
 std::vector<std::string> facts_of(const std::vector<Record>& records) {
@@ -183,6 +186,7 @@ void add_point_notes(Page& page, const std::vector<Record>& records) {
 
 PageSection cells_section(const std::vector<Record>& records) {
   PageSection section{"cells", "Every cell", {}, {}, sensor_tables(records)};
+  if (section.tables.empty()) section.title = "Outliers";
   int64_t outliers = 0;
   for (const Record& record : records)
     if (record.kind == "sensor") outliers += summarise(samples_of(record, "time")).num_outliers;

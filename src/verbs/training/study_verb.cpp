@@ -137,7 +137,7 @@ JobFacts job_facts(const StudyConfig& config, const Prepared& prepared) {
 void take_devices_of_plans(StudyConfig& config) {
   if (config.plans.empty()) return;
   if (!config.devices.empty() || config.mode == "single" || config.mode == "auto")
-    throw Error(Cause::usage, "`plans` name the devices of every cell", "`plans` without `devices` and `mode`");
+    throw Error(Cause::usage, "each of `plans` names its devices", "`plans` without `devices` and `mode`");
   for (const ParallelPlan& plan : config.plans) config.devices.push_back(plan.num_devices());
   config.mode = "multi";
   if (std::all_of(config.devices.begin(), config.devices.end(), [](int64_t devices) { return devices == 1; }))

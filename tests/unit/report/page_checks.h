@@ -39,6 +39,8 @@ inline void each_field(const nlohmann::json& node, const std::function<void(cons
 /// Fields that a chart calculates from those of its table.
 inline void each_calculated(const nlohmann::json& node, const std::function<void(const std::string&)>& visit) {
   if (node.is_object() && node.contains("calculate")) visit(node["as"].get<std::string>());
+  if (node.is_object() && node.contains("stack") && node.contains("as"))
+    for (const nlohmann::json& name : node["as"]) visit(name.get<std::string>());
   for (const nlohmann::json& child : node)
     if (child.is_structured()) each_calculated(child, visit);
 }

@@ -225,6 +225,18 @@ TEST(StudyVerdict, SaysFromWhichBatchOn) {
   EXPECT_NE(study_verdict(mixed).find("in 1 of 2 cases"), std::string::npos) << study_verdict(mixed);
 }
 
+TEST(StudyVerdict, FewRunsAreNoVerdict) {
+  StudySummary summary = summarise_study(records_of({{64, 100, 60}, {256, 200, 110}}));
+  std::vector<Record> records = records_of({{64, 100, 60}, {256, 200, 110}});
+  std::erase_if(records, [](const Record& record) { return std::get<int64_t>(record.axes.at("run")) >= 3; });
+  summary = summarise_study(records);
+  EXPECT_TRUE(
+      study_verdict(summary).starts_with("Too few runs to say whether several GPUs are faster (3 and 3, at least 5): "
+                                         "at best 2 are 1.8"))
+      << study_verdict(summary);
+  EXPECT_EQ(summary.conclusion, "Too few runs in all 2 comparisons.");
+}
+
 TEST(StudyVerdict, FactsHaveUnitCountAndInterval) {
   const std::vector<std::string> facts = study_facts(crossing());
   ASSERT_EQ(facts.size(), 3U);
@@ -262,7 +274,8 @@ TEST(HtmlPage, EscapesAndAdmitsByHash) {
   const std::string html = html_page(small_page(), assets);
   EXPECT_NE(html.find("'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"), std::string::npos);
   EXPECT_NE(html.find("<h1>A &lt;b&gt; &amp; &quot;c&quot;</h1>"), std::string::npos);
-  EXPECT_NE(html.find("<strong>2.00x [1.9, 2.1]</strong> <span>twice</span>"), std::string::npos);
+  EXPECT_NE(html.find("<strong>2.00x <span class=\"whole\">[1.9, 2.1]</span></strong> <span>twice</span>"),
+            std::string::npos);
   EXPECT_NE(html.find("Charts are not drawn: no library"), std::string::npos);
   EXPECT_NE(html.find("<span class=\"badge modelled\">modelled</span>"), std::string::npos);
   EXPECT_NE(html.find(R"({"x":"\u003c/script>"})"), std::string::npos);
@@ -271,6 +284,28 @@ TEST(HtmlPage, EscapesAndAdmitsByHash) {
   size_t scripts = 0;
   for (size_t at = html.find("</script>"); at != std::string::npos; at = html.find("</script>", at + 1)) ++scripts;
   EXPECT_EQ(scripts, 3U) << "charts, records, script";
+}
+
+TEST(HtmlPage, LinesBreakBetweenWordsAndNotWithinNumbersAndOptions) {
+  Page page = small_page();
+  page.verdict = "large-6.9m is 5 % faster (95 % CI [1, 2], n = 5), see --runs and one-sided calls.";
+  const std::string html = html_page(page, {{"", kEmptyHash}, {"", kEmptyHash}, {}, "no library"});
+  EXPECT_NE(
+      html.find("<p class=\"verdict\"><span class=\"whole\">large-6.9m</span> is <span class=\"whole\">5 %</span> "
+                "faster <span class=\"whole\">(95 % CI</span> <span class=\"whole\">[1, 2],</span> <span "
+                "class=\"whole\">n = 5),</span> see <span class=\"whole\">--runs</span> and one-sided calls.</p>"),
+      std::string::npos)
+      << html.substr(html.find("<p class=\"verdict\">"), 400);
+}
+
+TEST(HtmlPage, TheFootNamesOnlyWhatThePageHas) {
+  const HtmlAssets assets{{"", kEmptyHash}, {"", kEmptyHash}, {}, "no library"};
+  Page page = small_page();
+  EXPECT_NE(html_page(page, assets).find("amdahl-records</code>"), std::string::npos);
+  page.embedded_json.clear(), page.provenance.clear();
+  const std::string html = html_page(page, assets);
+  EXPECT_EQ(html.find("amdahl-records</code>"), std::string::npos);
+  EXPECT_EQ(html.find("intervals are 95 %"), std::string::npos) << "predictions have assumed ranges";
 }
 
 TEST(HtmlPage, OfThisBuildIsTheSameTwice) {

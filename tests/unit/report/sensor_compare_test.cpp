@@ -141,6 +141,14 @@ TEST(SensorCompare, EfficiencyOfUnlikeDevicesIsAgainstTheirSum) {
   EXPECT_TRUE(has(unknown.notes, "no efficiency with it"));
 }
 
+TEST(SensorCompare, TheHeadlineIsTheVerdictOfAllWorkloads) {
+  const auto verdict = [](double time_us) {
+    return sensor_compare_page(compare_sensors(sides_of({{.time_us = 100}}, {two(time_us)}))).verdict;
+  };
+  EXPECT_EQ(verdict(50).rfind("Several GPUs are faster in the one workload: up to 2.00x [", 0), 0U) << verdict(50);
+  EXPECT_EQ(verdict(200).rfind("One is enough: stay with one GPU: at best 0.50x [", 0), 0U) << verdict(200);
+}
+
 // The comparison that this one replaces divided 1.78x by the price of two H100 and 1.70x by that of two A100, and so
 // found the slower devices better value however slow they were.
 TEST(SensorCompare, WorkForThePriceIsOfAbsoluteThroughput) {
