@@ -13,6 +13,8 @@ JOBS   ?= $(shell nproc)
 TEST_JOBS ?= 4  # tests at a time, also on two cores: many wait for processes and deadlines
 CMAKE_FLAGS ?=
 FUZZ_SECONDS ?= 15
+PREFIX  ?= /usr/local
+DEB_DIR ?= build
 CLANG_FORMAT ?= clang-format-14
 CLANG_TIDY   ?= clang-tidy-14
 # Configures preset $(1) with tests $(2): silent unless it fails.
@@ -21,7 +23,7 @@ CONFIGURE = mkdir -p build && { cmake --preset $(1) -DAMDAHL_TESTS=$(2) $(CMAKE_
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build clean format format-check lint lint-all asan tsan fuzz
+.PHONY: help demo test build install deb clean format format-check lint lint-all asan tsan fuzz
 
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -29,9 +31,7 @@ help:  ## this list
 	@echo "Preset: $(PRESET) (override: make PRESET=release|cuda|dev ...), jobs: $(JOBS)"
 
 demo:  ## install what is missing, build, run a short study on handwritten digits, name the report
-	@scripts/install_deps.sh build
-	@$(call CONFIGURE,$(PRESET),OFF)
-	@cmake --build build/$(PRESET) --parallel $(JOBS) --target amdahl_cli
+	@$(MAKE) --no-print-directory program
 	@rm -rf $(DEMO_OUTPUT)  # of an earlier demo: a study does not write over a run
 	$(DEMO_COMMAND)
 	@echo
@@ -48,6 +48,23 @@ build:  ## install what is missing and build everything, tests included
 	@scripts/install_deps.sh build test
 	@$(call CONFIGURE,$(PRESET),ON)
 	@cmake --build build/$(PRESET) --parallel $(JOBS)
+
+install:  ## build, and install under PREFIX (default: /usr/local), manual pages and completion too; DESTDIR as usual
+	@$(MAKE) --no-print-directory program
+	@cmake --install build/$(PRESET) --prefix $(PREFIX)
+
+deb:  ## a Debian package in DEB_DIR (default: build)
+	@scripts/install_deps.sh build deb
+	@$(MAKE) --no-print-directory program
+	@cpack --config build/$(PRESET)/CPackConfig.cmake -B $(DEB_DIR) >build/package-$(PRESET).log 2>&1 || \
+	  { cat build/package-$(PRESET).log; exit 1; }
+	@ls $(DEB_DIR)/amdahl_*.deb
+
+.PHONY: program
+program:
+	@scripts/install_deps.sh build
+	@$(call CONFIGURE,$(PRESET),OFF)
+	@cmake --build build/$(PRESET) --parallel $(JOBS) --target amdahl_cli
 
 asan:  ## what computes and reads, and the fuzz tests, under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan:  ## what has threads (unit/run and equivalence tests) under ThreadSanitizer

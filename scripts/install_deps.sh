@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build or a test run needs and this machine lacks (Debian 12, Ubuntu 24.04).
 #
-#   scripts/install_deps.sh [build] [test] [bench] [ci]     default: build
+#   scripts/install_deps.sh [build] [test] [bench] [deb] [ci]     default: build
 #
 # Looks first, so a second run touches neither the network nor the package database. Optional packages that cannot be
 # had are named and left out, and remembered under .deps/ so that they are not asked for again (delete .deps/ to retry).
@@ -35,6 +35,7 @@ test  python3-torch       optional python:torch
 test  chromium            optional command:chromium
 build python3-venv        optional python:ensurepip
 bench libbenchmark-dev    required header:benchmark/benchmark.h
+deb   dpkg-dev            required command:dpkg-shlibdeps
 ci    ccache              optional command:ccache
 ci    clang-format-14     required command:clang-format-14
 ci    clang-tidy-14       required command:clang-tidy-14
@@ -58,9 +59,9 @@ declare -A group_asked=()
 [ $# -eq 0 ] && set -- build
 for group in "$@"; do
   case "$group" in
-    build | test | bench | ci) group_asked[$group]=1 ;;
+    build | test | bench | deb | ci) group_asked[$group]=1 ;;
     -h | --help) sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) echo "install_deps: unknown group '$group' (build, test, bench, ci)" >&2; exit 2 ;;
+    *) echo "install_deps: unknown group '$group' (build, test, bench, deb, ci)" >&2; exit 2 ;;
   esac
 done
 

@@ -143,6 +143,17 @@ struct PriceTable {
 /// price is missing, negative or not a number, or a key is unknown. Thread-safe.
 AMDAHL_API PriceTable load_prices(const std::string& path);
 
+/// An option that a file gives a value.
+struct OptionSetting {
+  std::string command;              // the table it is in: "study", "sensor bench"; empty: of every command that has it
+  std::string option;               // without hyphens before it: "batch-sizes"
+  std::vector<std::string> values;  // as a user types them; of a flag "true" or "false"
+  std::string where;                // "FILE:LINE"
+};
+/// Reads options from a TOML file: keys are options, tables commands. Error{usage} that names file, line and key when
+/// the file cannot be read, or a value is neither a text, a number, true or false, nor a list of such.
+AMDAHL_API std::vector<OptionSetting> load_settings(const std::string& path);
+
 /// Whether several devices do more work per price than one.
 enum class Payoff { unclear, pays, does_not_pay };
 

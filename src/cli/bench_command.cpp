@@ -60,7 +60,7 @@ Command define_bench(CLI::App& app) {
       "examples:\n  amdahl bench 'sleep 0.02' 'sleep 0.01'\n  amdahl bench --runs 20 --warmup 2 'sort -n "
       "data/prices.toml' "
       "'sort data/prices.toml' --names numbers,text\n  amdahl bench 'gzip -c README.md' 'gzip -1 -c README.md' --csv "
-      "runs.csv --fail-on-regression 5%");
+      "samples.csv --fail-on-regression 5%");
   sub->add_option("commands", config.commands,
                   "Commands, each in quotes; the first is the baseline. With characters of a shell (pipes, quotes, "
                   "variables, patterns): run by sh -c");

@@ -98,6 +98,9 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"NO_COLOR", "When set and not empty, no colour."},
     {"TERM", "When \"dumb\", no colour, and progress as lines."},
+    {"AMDAHL_OPTION",
+     "Value of any option that the command line lacks: AMDAHL_BATCH_SIZES=64,128; of a flag true or false."},
+    {"AMDAHL_CONFIG", "As --config FILE."},
     {"AMDAHL_CHART_PYTHON", "Python interpreter that draws the pictures of Markdown reports."},
     {"TMPDIR", "Folder for files of the time of a run."},
     {"RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT", "Of torchrun: this process is one of several."},

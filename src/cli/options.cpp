@@ -7,10 +7,12 @@
 
 #include "cli/color.h"
 #include "cli/command_tree.h"
+#include "cli/environment.h"
 #include "cli/field_options.h"
 #include "cli/help_format.h"
 #include "cli/option_values.h"
 #include "cli/remedies.h"
+#include "cli/settings.h"
 
 namespace amdahl::cli {
 namespace {
@@ -24,16 +26,18 @@ void refuse_empty_values(const CLI::App& app) {
                     option->get_positional() ? "a path" : "a value, or leave the option out");
 }
 
-// Adds --color to the program and to every command, so that its position is free, and puts the options that every
-// command has into one group.
-void add_common(CLI::App& app, std::string& color) {
+// Adds --color and --config to the program and to every command, so that their position is free, and puts the options
+// that every command has into one group.
+void add_common(CLI::App& app, std::string& color, std::string& config) {
   app.add_option("--color", color, "Colour of verdicts, findings and errors: auto (on terminals), always or never")
       ->capture_default_str();
   offer(&app, "--color", {"auto", "always", "never"});
+  app.add_option("--config", config, "TOML file of options: keys are options, tables commands; also AMDAHL_CONFIG");
+  offer_files(&app, {"--config"});
   for (CLI::Option* option : app.get_options())
-    for (const char* name : {"help", "help-all", "version", "json", "quiet", "color"})
+    for (const char* name : {"help", "help-all", "version", "json", "quiet", "color", "config"})
       if (option->check_lname(name)) option->group("Common");
-  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) add_common(*sub, color);
+  for (CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) add_common(*sub, color, config);
 }
 
 int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const std::string& command_line) {
@@ -79,7 +83,7 @@ std::string shell_word(const std::string& word) {
 struct Program {
   CLI::App app{"amdahl: measures what more GPUs buy, and says so with statistics behind it"};
   bool print_version = false;
-  std::string shell_files, color = "auto";
+  std::string shell_files, color = "auto", config;  // config: with_settings has read it
   std::vector<Command> commands;
 
   Program() {
@@ -92,7 +96,7 @@ struct Program {
     define_shell_files(app, shell_files);
     commands = define_commands(app);
     name_fields(command_tree(app));
-    add_common(app, color);
+    add_common(app, color, config);
     read_numbers(app);
   }
 
@@ -126,12 +130,15 @@ struct Program {
 }  // namespace
 
 int parse_and_run(int argc, char** argv) {
-  const std::vector<std::string> words = usual_words({argv, argv + argc});
   Program program;
+  const Settings settings =
+      with_settings(usual_words({argv, argv + argc}), command_tree(program.app), process_environment());
   try {
-    return program.run(words);
+    return program.run(settings.words);
   } catch (const Error& error) {
-    throw with_command(error, program.app, words);
+    const Error named = with_command(error, program.app, settings.words);
+    if (error.cause() != Cause::usage || settings.sources.empty()) throw named;
+    throw Error(Cause::usage, fmt::format("{} ({})", named.what(), settings.sources), named.remedy());
   }
 }
 

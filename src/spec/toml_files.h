@@ -12,6 +12,9 @@ namespace amdahl {
 /// throws.
 PriceTable prices_from_toml(std::string_view text, std::string_view origin);
 
+/// Parses options; `origin` names the file in errors. Throws what load_settings throws.
+std::vector<OptionSetting> settings_from_toml(std::string_view text, std::string_view origin);
+
 /// Parses a kind of GPU; `origin` names the file in errors, as in "gpu.toml:3: ...". Throws what load_gpu_kind throws.
 GpuKind gpu_kind_from_toml(std::string_view text, std::string_view origin);
 

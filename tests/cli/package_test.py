@@ -1,5 +1,8 @@
-"""The installed package works from outside: find_package(amdahl), amdahl::amdahl, and the program in its new place."""
+"""The installed package works from outside: find_package(amdahl), amdahl::amdahl, the program in its new place, and from the
+Debian package. The version is the same wherever it is written."""
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,4 +30,19 @@ with tempfile.TemporaryDirectory() as scratch:
     for file in ("man/man1/amdahl-study.1", "bash-completion/completions/amdahl", "zsh/site-functions/_amdahl",
                  "fish/vendor_completions.d/amdahl.fish"):
         assert (prefix / "share" / file).exists(), file
+    if shutil.which("dpkg-shlibdeps"):
+        run("cpack", "--config", binary / "CPackConfig.cmake", "-B", scratch)
+        package, = pathlib.Path(scratch).glob("amdahl_*.deb")
+        depends = run("dpkg-deb", "-f", package, "Depends")
+        assert "libfmt" in depends and "libc6" in depends, depends
+        run("dpkg-deb", "-x", package, pathlib.Path(scratch, "unpacked"))
+        unpacked = pathlib.Path(scratch, "unpacked/usr")
+        assert run(unpacked / "bin/amdahl", "--version").startswith("amdahl "), "the packaged program does not start"
+        assert (unpacked / "share/man/man1/amdahl-bench.1").exists()
+    else:
+        print("   skipped: the Debian package, dpkg-shlibdeps is not installed (dpkg-dev)")
+
+version = re.search(r"project\(amdahl VERSION ([0-9.]+)", (source / "CMakeLists.txt").read_text())[1]
+assert f"\nversion: {version}\n" in (source / "CITATION.cff").read_text(), "CITATION.cff has another version"
+assert f"\n## [{version}]" in (source / "CHANGELOG.md").read_text(), "CHANGELOG.md does not know this version"
 print("package: ok")
