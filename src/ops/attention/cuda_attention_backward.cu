@@ -72,18 +72,20 @@ __global__ void __launch_bounds__(kAttentionThreads)
   copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
   copy_rows<kWidth, kOwnRows>(d_outs, a.d_out + p.out_offset(head), p.out_stride, first, p.steps, p.width);
   commit_copies();
-  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  const int first_tile = p.first_key(first) / Tile::kRows;
   copy_tile(first_tile);
   wait_for_copies<1>();  // of the own rows
   __syncthreads();
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
   sum_deltas<Math, kWidth>(p, a, d_outs + own, head, own_first, deltas + warp * kWarpRows16);
   float log_sum[2], delta[2];  // the logarithm has the base 2
+  int first_keys[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = Math::own_row(lane, h), query = own_first + row;
     log_sum[h] = query < p.steps ? a.log_sums[p.row_offset(head) + query] * kLog2E : 0.0f;
     delta[h] = deltas[warp * kWarpRows16 + row];
+    first_keys[h] = p.first_key(query);
   }
   float dq[kWidth / 8][4] = {};
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int key = tile * Tile::kRows + Math::tile_row(lane, j, e % 2), h = e / 2;
-        const bool attends = key < p.steps && p.attends(own_first + Math::own_row(lane, h), key);
+        const bool attends = key < p.steps && p.attends(own_first + Math::own_row(lane, h), key, first_keys[h]);
         const float weight = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sum[h])) : 0.0f;
         weights[j][e] = weight * (d_weights[j][e] - delta[h]);
       }
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int first = static_cast<int>(blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
   const int key_head = static_cast<int>(blockIdx.y);
   const int first_tile = p.causal ? first / Tile::kRows : 0;
-  const int end_tile = (min(p.steps, first + kOwnRows - 1 + p.window) + Tile::kRows - 1) / Tile::kRows;
+  const int end_tile = (end_query(p, first) + Tile::kRows - 1) / Tile::kRows;
   const int tiles_of_head = end_tile - first_tile, num_tiles = p.group * tiles_of_head;
   const auto copy_tile = [&](int tile) {
     const int head = key_head * p.group + tile / tiles_of_head;
@@ -175,7 +177,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int row = Math::tile_row(lane, j, e % 2), query = first_query + row;
-        const bool attends = query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2));
+        const bool attends =
+            query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2), p.first_key(query));
         weights[j][e] = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sums[row] * kLog2E)) : 0.0f;
       }
     Math::template across<kWidth>(dv, weights, queries + Tile::kTileElements);

@@ -69,10 +69,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
     commit_copies();
   };
   copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
-  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  const int first_tile = p.first_key(first) / Tile::kRows;
   copy_tile(first_tile);
   float out[kWidth / 8][4] = {};
   RunningSoftmax softmax;
+  int first_keys[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) first_keys[h] = p.first_key(own_first + Math::own_row(lane, h));
+  const int whole_from = p.first_key(own_first + kWarpRows16 - 1);  // keys that no query of the warp leaves out
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
   const Element* own = queries + warp * kWarpRows16 * Tile::kStride;
   for (int tile = first_tile; tile < num_tiles; ++tile) {
@@ -87,14 +91,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int first_key = tile * Tile::kRows, past_key = first_key + Tile::kRows;
     float scores[kN][4] = {};
     Math::template along<kWidth>(scores, own, keys);
-    if (past_key > p.steps || (p.causal && past_key > own_first + 1) ||
-        first_key + p.window < own_first + kWarpRows16) {
+    if (past_key > p.steps || (p.causal && past_key > own_first + 1) || first_key < whole_from) {
 #pragma unroll
       for (int j = 0; j < kN; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int key = first_key + Math::tile_row(lane, j, e % 2), query = own_first + Math::own_row(lane, e / 2);
-          if (key >= p.steps || !p.attends(query, key)) scores[j][e] = -INFINITY;
+          if (key >= p.steps || !p.attends(query, key, first_keys[e / 2])) scores[j][e] = -INFINITY;
         }
     }
     soften(scores, softmax, out, p.scale_log2);

@@ -34,6 +34,7 @@ struct AttentionPlace {
   int64_t qkv_stride, out_stride;
   bool causal;
   int window;               // far more than the steps: none
+  const int32_t* starts;    // AttentionShape::starts
   float scale, scale_log2;  // 1 / sqrt(width); times log2(e)
 
   /// Offset of the first row of a head of q in the block's row of the batch.
@@ -51,8 +52,13 @@ struct AttentionPlace {
   __device__ __forceinline__ int64_t row_offset(int head) const {
     return (static_cast<int64_t>(blockIdx.z) * heads + head) * steps;
   }
-  __device__ __forceinline__ bool attends(int query, int key) const {
-    return (!causal || key <= query) && key > query - window;
+  /// The first key that a query attends to; grows with the query.
+  __device__ __forceinline__ int first_key(int query) const {
+    const int64_t row = static_cast<int64_t>(blockIdx.z) * steps;
+    return max(query - window + 1, starts ? starts[row + min(query, steps - 1)] : 0);
+  }
+  __device__ __forceinline__ bool attends(int query, int key, int first_key_of_query) const {
+    return (!causal || key <= query) && key >= first_key_of_query;
   }
 };
 
@@ -68,6 +74,7 @@ inline AttentionPlace place_of(const AttentionShape& s) {
           s.query_width(),
           s.causal,
           s.window > 0 ? static_cast<int>(s.window) : kNoWindow,
+          s.starts,
           scale,
           scale * kLog2E};
 }
@@ -113,9 +120,16 @@ __device__ __forceinline__ void store_rows(typename Math::Element* rows, const f
   }
 }
 
-/// The first tile of keys that queries from `first` on attend to.
-__device__ __forceinline__ int first_key_tile(const AttentionPlace& p, int first, int tile) {
-  return max(first - p.window + 1, 0) / tile;
+/// The query behind the last one that attends to a key of the 64 from `first` on.
+__device__ __forceinline__ int end_query(const AttentionPlace& p, int first) {
+  const int last = first + kOwnRows - 1, end = min(p.steps, last + p.window);
+  if (!p.starts) return end;
+  int low = first, high = end;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    p.first_key(middle) <= last ? low = middle + 1 : high = middle;
+  }
+  return low;
 }
 /// Number of tiles of kTile keys that queries up to `last` attend to.
 __device__ __forceinline__ int key_tiles(const AttentionPlace& p, int last, int tile) {
