@@ -4,6 +4,7 @@
 // With p = exp(s - log_sum) and delta = sum over the head's width of out * d_out:
 //   dv = p^T d_out, ds = p * (d_out v^T - delta), dq = scale * ds k, dk = scale * ds^T q
 #include <cmath>
+#include <type_traits>
 
 #include "ops/attention/cuda_attention_tile.cuh"
 
@@ -118,16 +119,21 @@ __global__ void __launch_bounds__(kAttentionThreads)
                            p.width);
 }
 
+/// Blocks at once on a multiprocessor, which bounds their registers.
+template <class Math, int kWidth>
+constexpr int kKeyBlocks = kWidth == 128 ? 2 : (kWidth == 64 ? 3 : 4) - (std::is_same_v<Math, FloatMath<true>> ? 1 : 0);
+
 /// dk and dv: a block has 64 keys and passes over the queries of all heads that have them, and over their gradients.
 /// Products are transposed: rows are keys.
 template <class Math, int kWidth>
-__global__ void __launch_bounds__(kAttentionThreads)
+__global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
     attention_keys_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
   extern __shared__ uint4 attention_memory[];
   __shared__ float row_values[2][2][Tile::kRows];  // by stage: log sums, deltas
+  __shared__ int row_first_keys[2][Tile::kRows];   // AttentionPlace::first_key
   auto* keys = reinterpret_cast<Element*>(attention_memory);
   Element* values = keys + Tile::kOwnElements;
   Element* tiles = values + Tile::kOwnElements;  // two stages of queries and d_out
@@ -152,6 +158,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       const bool inside = first_query + row < p.steps;
       copy4(&row_values[tile % 2][which][row], inside ? from + first_query + row : from, inside);
     }
+    if (which == 0) row_first_keys[tile % 2][row] = p.first_key(first_query + row);
     commit_copies();
   };
   copy_rows<kWidth, kOwnRows>(keys, a.qkv + p.key_offset(0, key_head), p.qkv_stride, first, p.steps, p.width);
@@ -169,6 +176,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();
     const Element* queries = tiles + tile % 2 * 2 * Tile::kTileElements;
     const float *log_sums = row_values[tile % 2][0], *deltas = row_values[tile % 2][1];
+    const int* first_keys = row_first_keys[tile % 2];
     const int first_query = (first_tile + tile % tiles_of_head) * Tile::kRows;
     float weights[kN][4] = {}, d_weights[kN][4] = {};
     Math::template along<kWidth>(weights, keys + own, queries);
@@ -178,7 +186,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       for (int e = 0; e < 4; ++e) {
         const int row = Math::tile_row(lane, j, e % 2), query = first_query + row;
         const bool attends =
-            query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2), p.first_key(query));
+            query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2), first_keys[row]);
         weights[j][e] = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sums[row] * kLog2E)) : 0.0f;
       }
     Math::template across<kWidth>(dv, weights, queries + Tile::kTileElements);
