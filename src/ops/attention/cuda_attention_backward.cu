@@ -4,7 +4,6 @@
 // With p = exp(s - log_sum) and delta = sum over the head's width of out * d_out:
 //   dv = p^T d_out, ds = p * (d_out v^T - delta), dq = scale * ds k, dk = scale * ds^T q
 #include <cmath>
-#include <type_traits>
 
 #include "ops/attention/cuda_attention_tile.cuh"
 
@@ -20,8 +19,9 @@ struct BackwardPointers {
 };
 
 /// delta of the warp's 16 queries, into shared and global memory. d_out is the warp's rows in shared memory.
-template <class Math, int kWidth>
-__device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const BackwardPointers<typename Math::Element>& a,
+template <class Math, int kWidth, bool kDocuments>
+__device__ __forceinline__ void sum_deltas(const AttentionPlace<kDocuments>& p,
+                                           const BackwardPointers<typename Math::Element>& a,
                                            const typename Math::Element* d_out, int head, int first, float* deltas) {
   using Element = typename Math::Element;
   constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element)), kLanes = kWidth / kPer16;  // per row: 4 to 32
@@ -46,9 +46,9 @@ __device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const Backwa
 }
 
 /// dq: a block has 64 queries and passes over keys and values.
-template <class Math, int kWidth>
+template <class Math, int kWidth, bool kDocuments>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_queries_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
+    attention_queries_kernel(AttentionPlace<kDocuments> p, BackwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
@@ -119,21 +119,21 @@ __global__ void __launch_bounds__(kAttentionThreads)
                            p.width);
 }
 
-/// Blocks at once on a multiprocessor, which bounds their registers.
-template <class Math, int kWidth>
-constexpr int kKeyBlocks = kWidth == 128 ? 2 : (kWidth == 64 ? 3 : 4) - (std::is_same_v<Math, FloatMath<true>> ? 1 : 0);
+/// Blocks at once on a multiprocessor: halves of several documents have as many as those of one. 0: no bound.
+template <class Math, int kWidth, bool kDocuments>
+constexpr int kKeyBlocks = kDocuments && sizeof(typename Math::Element) == 2 && kWidth <= 64 ? (kWidth == 64 ? 3 : 4)
+                                                                                             : 0;
 
 /// dk and dv: a block has 64 keys and passes over the queries of all heads that have them, and over their gradients.
 /// Products are transposed: rows are keys.
-template <class Math, int kWidth>
-__global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
-    attention_keys_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
+template <class Math, int kWidth, bool kDocuments>
+__global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth, kDocuments>)
+    attention_keys_kernel(AttentionPlace<kDocuments> p, BackwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
   extern __shared__ uint4 attention_memory[];
   __shared__ float row_values[2][2][Tile::kRows];  // by stage: log sums, deltas
-  __shared__ int row_first_keys[2][Tile::kRows];   // AttentionPlace::first_key
   auto* keys = reinterpret_cast<Element*>(attention_memory);
   Element* values = keys + Tile::kOwnElements;
   Element* tiles = values + Tile::kOwnElements;  // two stages of queries and d_out
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
   const int first = static_cast<int>(blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
   const int key_head = static_cast<int>(blockIdx.y);
   const int first_tile = p.causal ? first / Tile::kRows : 0;
-  const int end_tile = (end_query(p, first) + Tile::kRows - 1) / Tile::kRows;
+  const int end_tile = (p.end_query(first + kOwnRows - 1) + Tile::kRows - 1) / Tile::kRows;
   const int tiles_of_head = end_tile - first_tile, num_tiles = p.group * tiles_of_head;
   const auto copy_tile = [&](int tile) {
     const int head = key_head * p.group + tile / tiles_of_head;
@@ -158,12 +158,17 @@ __global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
       const bool inside = first_query + row < p.steps;
       copy4(&row_values[tile % 2][which][row], inside ? from + first_query + row : from, inside);
     }
-    if (which == 0) row_first_keys[tile % 2][row] = p.first_key(first_query + row);
     commit_copies();
   };
   copy_rows<kWidth, kOwnRows>(keys, a.qkv + p.key_offset(0, key_head), p.qkv_stride, first, p.steps, p.width);
   copy_rows<kWidth, kOwnRows>(values, a.qkv + p.key_offset(1, key_head), p.qkv_stride, first, p.steps, p.width);
   copy_tile(0);
+  unsigned num_queries[2];  // that attend to the lane's keys, from the key's own step on
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int key = own_first + Math::own_row(lane, h);
+    num_queries[h] = static_cast<unsigned>(max(p.end_query(key) - key, 0));
+  }
   float dk[kWidth / 8][4] = {}, dv[kWidth / 8][4] = {};
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
   for (int tile = 0; tile < num_tiles; ++tile) {
@@ -176,7 +181,6 @@ __global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
     __syncthreads();
     const Element* queries = tiles + tile % 2 * 2 * Tile::kTileElements;
     const float *log_sums = row_values[tile % 2][0], *deltas = row_values[tile % 2][1];
-    const int* first_keys = row_first_keys[tile % 2];
     const int first_query = (first_tile + tile % tiles_of_head) * Tile::kRows;
     float weights[kN][4] = {}, d_weights[kN][4] = {};
     Math::template along<kWidth>(weights, keys + own, queries);
@@ -185,8 +189,9 @@ __global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth>)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int row = Math::tile_row(lane, j, e % 2), query = first_query + row;
-        const bool attends =
-            query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2), first_keys[row]);
+        const int key = own_first + Math::own_row(lane, e / 2);
+        const bool attends = kDocuments ? static_cast<unsigned>(query - key) < num_queries[e / 2]
+                                        : query < p.steps && p.attends(query, key, 0);
         weights[j][e] = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sums[row] * kLog2E)) : 0.0f;
       }
     Math::template across<kWidth>(dv, weights, queries + Tile::kTileElements);
@@ -216,7 +221,7 @@ void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& 
   if (static_cast<size_t>(rows) * sizeof(float) > workspace.bytes)
     throw Error(Cause::usage, "the gradient of attention with " + std::to_string(rows) + " rows of scores in one call",
                 "a smaller micro-batch");
-  with_attention(s.type, math, s.head_width, [&](auto products, auto width) {
+  with_attention(s, math, [&](auto products, auto width, auto documents) {
     using Math = decltype(products);
     using Tile = AttentionTile<Math, width>;
     using Element = typename Math::Element;
@@ -224,10 +229,12 @@ void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& 
     const BackwardPointers<Element> pointers{static_cast<const Element*>(a.qkv),   static_cast<const Element*>(a.out),
                                              static_cast<const Element*>(a.d_out), a.log_sums,
                                              static_cast<float*>(workspace.data),  static_cast<Element*>(a.d_qkv)};
-    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_queries_kernel<Math, width>,
-                            "attention_queries_kernel", place_of(s), pointers);
-    launch_attention_kernel(launch, attention_blocks(s, s.key_heads()), kBytes, attention_keys_kernel<Math, width>,
-                            "attention_keys_kernel", place_of(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes,
+                            attention_queries_kernel<Math, width, documents>, "attention_queries_kernel",
+                            place_of<documents>(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.key_heads()), kBytes,
+                            attention_keys_kernel<Math, width, documents>, "attention_keys_kernel",
+                            place_of<documents>(s), pointers);
   });
 }
 

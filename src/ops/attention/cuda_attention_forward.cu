@@ -46,9 +46,9 @@ __device__ __forceinline__ void soften(float (&scores)[kN][4], RunningSoftmax& s
   }
 }
 
-template <class Math, int kWidth>
+template <class Math, int kWidth, bool kDocuments>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_kernel(AttentionPlace p, ForwardPointers<typename Math::Element> a) {
+    attention_kernel(AttentionPlace<kDocuments> p, ForwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const int first_key = tile * Tile::kRows, past_key = first_key + Tile::kRows;
     float scores[kN][4] = {};
     Math::template along<kWidth>(scores, own, keys);
-    if (past_key > p.steps || (p.causal && past_key > own_first + 1) || first_key < whole_from) {
+    if (past_key > p.steps || (p.causal && past_key > own_first + 1) ||
+        (kDocuments ? first_key < whole_from : first_key + p.window < own_first + kWarpRows16)) {
 #pragma unroll
       for (int j = 0; j < kN; ++j)
 #pragma unroll
@@ -122,15 +123,15 @@ void launch_attention(const KernelLaunch& launch, MathMode math, const Attention
   const AttentionShape& s = a.shape;
   check_attention(s, {a.qkv, a.out});
   if (s.batch * s.steps * s.heads == 0) return;
-  with_attention(s.type, math, s.head_width, [&](auto products, auto width) {
+  with_attention(s, math, [&](auto products, auto width, auto documents) {
     using Math = decltype(products);
     using Tile = AttentionTile<Math, width>;
     using Element = typename Math::Element;
     constexpr size_t kBytes = (Tile::kOwnElements + 4 * Tile::kTileElements) * sizeof(Element);
     const ForwardPointers<Element> pointers{static_cast<const Element*>(a.qkv), static_cast<Element*>(a.out),
                                             a.log_sums};
-    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_kernel<Math, width>,
-                            "attention_kernel", place_of(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_kernel<Math, width, documents>,
+                            "attention_kernel", place_of<documents>(s), pointers);
   });
 }
 

@@ -1,6 +1,5 @@
 // Attention on CUDA: cuDNN's fused kernels for bf16 and f16 where it has them, own kernels for everything else and for
-// rows of several documents. Where
-// both work, the faster is chosen by timing, once per problem.
+// rows of several documents. Where both work, the faster is chosen by timing, once per problem.
 #include <fmt/format.h>
 
 #include <optional>
