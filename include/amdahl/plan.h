@@ -63,6 +63,7 @@ struct LayerSpec {
   int64_t vocabulary = 0;   // embedding, token_head: number of tokens
   bool positions = true;    // embedding, projection: adds a learned vector per step
   int64_t max_steps = 0;    // embedding, projection: learned positions; 0: as many as the input has steps
+  int64_t end_token = -1;   // embedding: a document begins at each one, and attention stays within it; -1: none does
   int64_t token_types = 0;  // embedding: learned vectors of token types, of which type 0 is added to every token
   int64_t heads = 0;        // transformer_block: attention heads; without a head_dim they divide units
   bool causal = false;      // transformer_block: a step attends to itself and earlier steps only

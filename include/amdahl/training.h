@@ -37,6 +37,7 @@ struct DataConfig {
   /// Tokenizer words: the most words, where the last one stands for all further ones. 0: as many as the model knows. A
   /// token beyond the model's vocabulary is an error.
   int64_t vocabulary = 0;
+  int64_t end_token = -1;                   // tokens and text: see LayerSpec::end_token; -1: the model's
   std::vector<std::string> targets;         // columns of a CSV file
   std::vector<std::string> ignored;         // columns that are neither feature nor target
   std::string missing = "refuse";           // refuse, drop, mean

@@ -97,6 +97,7 @@ const std::vector<FieldOption>& field_options() {
       {"", "data_path", "--data"},
       {"", "delimiter", "--data-options delimiter"},
       {"", "dtypes", "--datatype"},
+      {"", "end_token", "--data-options end-token"},
       {"", "evidence", "--from"},
       {"", "fail_on_regression_percent", "--fail-on-regression"},
       {"", "gemm", "--onesided gemm"},

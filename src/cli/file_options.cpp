@@ -51,6 +51,9 @@ std::vector<DataOption> training_data_options(DataConfig& data) {
   all.push_back({"vocabulary", "5000",
                  "The most words of a text; the last one stands for all others (default: the model's)",
                  number("vocabulary", data.vocabulary)});
+  all.push_back({"end-token", "50256",
+                 "The token between documents; attention and positions stay within one (default: the model's)",
+                 number("end-token", data.end_token)});
   all.push_back(
       {"bin-type", "u32", "Tokens of FILE.bin without a header: u16 (default), u32 or u64", word(data.bin_type)});
   all.push_back({"labels", "FILE.npy", "Classes of the images", word(data.labels_path)});

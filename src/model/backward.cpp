@@ -72,7 +72,7 @@ void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumu
     const bool reads = !has_input_gradient(i) && spec_.layers[i].kind != LayerKind::dense;
     const GatedLayer at{i, i, i + 1, true, reads, true};
     if (gate) gate->before(stream, at);
-    layer(i).backward_weight(stream, rows_of(batch, true), input_of(batch, slot, i), state(slot, i),
+    layer(i).backward_weight(stream, rows_of(batch, slot, true), input_of(batch, slot, i), state(slot, i),
                              {0, layout().layers[i].shard.rows()}, has_own_bias(i), accumulate, 0);
     if (gate) gate->after(stream, at);
   }
@@ -80,7 +80,7 @@ void Model::backward_weights(Stream& stream, const BatchView& batch, bool accumu
 
 void Model::backward_layerwise(const Pass& pass) {
   for (size_t i = range_.last; i-- > range_.first;) {
-    const LayerRows rows = rows_of(pass.batch, true);
+    const LayerRows rows = rows_of(pass.batch, pass.slot, true);
     const float* input = input_of(pass.batch, pass.slot, i);
     if (storage_->gate) storage_->gate->before(pass.stream, gated(i, true));
     {
@@ -125,7 +125,7 @@ void Model::backward_two_streams(const Pass& pass) {
 
 void Model::backward_input(const Pass& pass, size_t index) {
   const Around around(pass.options, "input gradient", index, pass.stream);
-  layer(index).backward_input(pass.stream, rows_of(pass.batch, true), state(pass.slot, index),
+  layer(index).backward_input(pass.stream, rows_of(pass.batch, pass.slot, true), state(pass.slot, index),
                               input_gradient_of(pass.slot, index), epilogue_below(pass.batch, pass.slot, index),
                               pass.accumulate);
 }
@@ -134,7 +134,7 @@ void Model::backward_piece(const Pass& pass, Stream& stream, const GradientPiece
   {
     const Around around(pass.options, "weight gradient", piece.layer, stream);
     layer(piece.layer)
-        .backward_weight(stream, rows_of(pass.batch, true), input_of(pass.batch, pass.slot, piece.layer),
+        .backward_weight(stream, rows_of(pass.batch, pass.slot, true), input_of(pass.batch, pass.slot, piece.layer),
                          state(pass.slot, piece.layer), {piece.row_begin, piece.row_end}, has_own_bias(piece.layer),
                          pass.accumulate, first ? 0 : pass.options.reserved_sms);
   }

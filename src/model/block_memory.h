@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace amdahl {
@@ -55,6 +56,7 @@ struct BlockSaved {
   float* residual;  // [units] post-norm: output of the first normalisation in f32
   float *mean1, *rstd1, *mean2, *rstd2;  // means are null of the root-mean-square normalisation
   float* log_sums;                       // [heads]
+  const int32_t* starts;                 // LayerRows::starts
 };
 
 /// Temporary gradients of one backward.

@@ -40,10 +40,11 @@ struct LayerState {
 /// The rows that a call works on, and what their dropout draws depend on.
 struct LayerRows {
   int64_t rows = 0;
-  int64_t row_offset = 0;          // index of the first row in the global batch
-  uint64_t seed = 0;               // of dropout
-  const uint64_t* step = nullptr;  // device counter, of dropout
-  bool training = true;            // applies dropout and saves what backward needs
+  int64_t row_offset = 0;           // index of the first row in the global batch
+  uint64_t seed = 0;                // of dropout
+  const uint64_t* step = nullptr;   // device counter, of dropout
+  bool training = true;             // applies dropout and saves what backward needs
+  const int32_t* starts = nullptr;  // [rows, steps] where each step's document begins; null: a row is one document
 };
 
 /// What turns the gradient of a layer's output into the gradient of its GEMM's result. The layer above applies it in

@@ -43,6 +43,8 @@ Model::Model(const ModelSpec& spec, Device& device, Ops& ops, const ModelOptions
   for (int s = 0; s < options_.num_slots; ++s) {
     Slot& slot = slots_.emplace_back();
     for (const auto& layer : layers_) slot.states.push_back(layer->make_state(options_.max_rows));
+    if (spec_.layers.front().end_token >= 0)
+      slot.starts = device_.allocate(static_cast<size_t>(options_.max_rows * spec_.input_width) * sizeof(int32_t));
     if (has_input_gradient(range_.first)) slot.d_input = device_.allocate(float_bytes(input_floats(options_.max_rows)));
   }
   for (Slot& slot : slots_)
@@ -126,8 +128,13 @@ void Model::initialise(Stream& stream, Deadline deadline) {
   stream.synchronize(deadline);
 }
 
-LayerRows Model::rows_of(const BatchView& batch, bool training) const {
-  return {batch.rows, batch.row_offset, options_.seed, storage_->step->as<uint64_t>(), training};
+LayerRows Model::rows_of(const BatchView& batch, const Slot& slot, bool training) const {
+  return {.rows = batch.rows,
+          .row_offset = batch.row_offset,
+          .seed = options_.seed,
+          .step = storage_->step->as<uint64_t>(),
+          .training = training,
+          .starts = slot.starts ? slot.starts->as<int32_t>() : nullptr};
 }
 
 const float* Model::input_of(const BatchView& batch, Slot& slot, size_t layer) const {
@@ -153,7 +160,13 @@ GradientEpilogue Model::epilogue_below(const BatchView& batch, Slot& slot, size_
 void Model::forward(Stream& stream, const BatchView& batch, bool training, int slot_index) {
   Slot& slot = slots_[static_cast<size_t>(slot_index)];
   slot.training = training;
-  const LayerRows rows = rows_of(batch, training);
+  if (slot.starts)
+    ops_.sequence().document_starts(stream, {.tokens = batch.tokens ? batch.tokens : batch.features,
+                                             .starts = slot.starts->as<int32_t>(),
+                                             .rows = batch.rows,
+                                             .steps = spec_.input_width,
+                                             .end = spec_.layers.front().end_token});
+  const LayerRows rows = rows_of(batch, slot, training);
   for (size_t i = range_.first; i < range_.last; ++i) {
     if (storage_->gate) storage_->gate->before(stream, gated(i, false));
     layer(i).forward(stream, rows, input_of(batch, slot, i), state(slot, i));
@@ -170,7 +183,7 @@ void Model::loss(Stream& stream, const BatchView& batch, bool accumulate, int sl
     if (!accumulate) head_->set_loss();
     if (slot.training) return;
     if (storage_->gate) storage_->gate->before(stream, gated(last, false));
-    head_->evaluate(stream, rows_of(batch, false), state(slot, last));
+    head_->evaluate(stream, rows_of(batch, slot, false), state(slot, last));
     if (storage_->gate) storage_->gate->after(stream, gated(last, false));
     return;
   }

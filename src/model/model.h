@@ -24,6 +24,7 @@ struct BatchView {
   int64_t rows = 0;
   int64_t row_offset = 0;   // index of the first row in the global batch: dropout masks do not depend on the split
   int64_t global_rows = 0;  // rows of the optimizer step over all devices and micro-batches: scales the loss
+  const float* tokens = nullptr;  // [rows, steps] with LayerSpec::end_token, above the first stage; null: `features`
 };
 
 /// The order in which backward computes the gradients.
@@ -122,6 +123,7 @@ class Model {
   struct Slot {
     std::vector<LayerState> states;   // of the layers held here
     std::unique_ptr<Buffer> d_input;  // null where the first layer is the model's first
+    std::unique_ptr<Buffer> starts;   // DocumentStarts; null: a row is one document
     bool training = true;             // of the last forward
   };
   /// The arguments of one backward call.
@@ -146,7 +148,7 @@ class Model {
     return layer < options_.divided_tokens.size() && options_.divided_tokens[layer];
   }
   int64_t divided_floats(const Shape& tokens, int64_t rows) const;
-  LayerRows rows_of(const BatchView& batch, bool training) const;
+  LayerRows rows_of(const BatchView& batch, const Slot& slot, bool training) const;
   /// The input of a layer: the features, or the output of the layer below.
   const float* input_of(const BatchView& batch, Slot& slot, size_t layer) const;
   /// Whether backward computes the gradient of the layer's input: not for the model's features.

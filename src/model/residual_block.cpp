@@ -1,4 +1,4 @@
-// Residual blocks of convolutional models.
+// Convolutional layers and residual blocks.
 #include <array>
 #include <optional>
 
@@ -7,14 +7,16 @@
 namespace amdahl {
 namespace {
 
-/// ReLU of the sum of two paths. One is a chain of normalised convolutions with ReLUs between them: two of 3 x 3, or
-/// with a bottleneck 1 x 1, 3 x 3 and 1 x 1. The other is the input itself or, where the sizes differ, a normalised
-/// convolution of 1 x 1 of it.
-class ResidualBlock final : public ImageLayer {
+/// ReLU of a chain of normalised convolutions with ReLUs between them. A convolutional layer has one. A residual block
+/// has two of 3 x 3, or with a bottleneck 1 x 1, 3 x 3 and 1 x 1, and adds to them its input or, where the sizes
+/// differ, a normalised convolution of 1 x 1 of it.
+class Convolutions final : public ImageLayer {
  public:
-  explicit ResidualBlock(const LayerContext& context) : ImageLayer(context) {
+  explicit Convolutions(const LayerContext& context) : ImageLayer(context) {
     const LayerSpec& spec = context.spec;
-    if (spec.bottleneck > 0)
+    if (!is_residual())
+      chain_.emplace_back(context, "norm", 0, context.input, ConvNorm::Filters{spec.units, spec.kernel, spec.stride});
+    else if (spec.bottleneck > 0)
       add(context.input, {spec.bottleneck, 1, 1}), add(last().output(), {spec.bottleneck, 3, spec.stride}),
           add(last().output(), {spec.units, 1, 1});
     else
@@ -42,7 +44,7 @@ class ResidualBlock final : public ImageLayer {
   }
   /// What passed the ReLU is that part where the second path is the input itself.
   const void* added_gradient(const LayerState& state) const override {
-    if (!context().images_below) return nullptr;
+    if (!is_residual() || !context().images_below) return nullptr;
     return has_second_part() ? state.saved[1]->data() : state.d_output->data();
   }
 
@@ -54,11 +56,11 @@ class ResidualBlock final : public ImageLayer {
     const void* below = x;
     for (size_t i = 0; i + 1 < chain_.size(); below = saved.middles[i++])
       run(stream, rows, chain_[i], saved.norms[i], below, saved.middles[i], type(), true);
-    const void* residual = output_type() == type() ? x : input;
+    const void* residual = !is_residual() ? nullptr : output_type() == type() ? x : input;
     if (shortcut_) {
       run(stream, rows, *shortcut_, saved.shortcut, x, state.out(), output_type(), false);
       residual = state.out();
-    } else if (input_type() != DType::f32 && output_type() == DType::f32) {
+    } else if (is_residual() && input_type() != DType::f32 && output_type() == DType::f32) {
       widen(stream, rows, input, state.out());
       residual = state.out();
     }
@@ -74,7 +76,9 @@ class ResidualBlock final : public ImageLayer {
     size_t i = chain_.size() - 1;
     void* const outer = g.convs[i];
     norm_gradients(stream, rows, last(), saved.norms[i],
-                   {true, state.out(), state.d_out(), output_type(), outer, state.d_out(), state.d_added}, accumulate);
+                   {true, is_residual() ? state.out() : nullptr, state.d_out(), output_type(), outer,
+                    is_residual() || state.d_added ? state.d_out() : nullptr, state.d_added},
+                   accumulate);
     for (; i > 0; --i) {
       void* const inner = g.convs[i - 1];
       weight_gradient(stream, rows, chain_[i], saved.middles[i - 1], g.convs[i], accumulate);
@@ -94,6 +98,7 @@ class ResidualBlock final : public ImageLayer {
  private:
   static constexpr size_t kLongestChain = 3;
 
+  bool is_residual() const { return spec().kind == LayerKind::residual_block; }
   void add(const Shape& input, const ConvNorm::Filters& filters) {
     chain_.emplace_back(context(), "norm" + std::to_string(chain_.size() + 1), 3 * chain_.size(), input, filters);
   }
@@ -132,7 +137,9 @@ class ResidualBlock final : public ImageLayer {
 
   /// Whether the second part of the input's gradient has memory of its own: it is not what passed the ReLU, or has
   /// another type.
-  bool has_second_part() const { return context().images_below && (shortcut_ || output_type() != type()); }
+  bool has_second_part() const {
+    return is_residual() && context().images_below && (shortcut_ || output_type() != type());
+  }
 
   void input_gradient(Stream& stream, const LayerRows& rows, const Gradients& g, const LayerState& state,
                       float* d_input) const {
@@ -148,7 +155,7 @@ class ResidualBlock final : public ImageLayer {
     data_gradient(stream, rows, chain_[0], g.convs[0], dx);
     if (shortcut_) data_gradient(stream, rows, *shortcut_, g.convs[chain_.size() - 1], dx, true);
     if (converts_input()) widen(stream, rows, g.x, d_input);
-    if (!shortcut_)
+    if (is_residual() && !shortcut_)
       ops().norm().residual_add(stream, {d_input, state.d_out(), d_input, rows.rows * input_width(), output_type()});
   }
 
@@ -158,8 +165,8 @@ class ResidualBlock final : public ImageLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_residual_block(const LayerContext& context) {
-  return std::make_unique<ResidualBlock>(context);
+std::unique_ptr<Layer> make_convolutions(const LayerContext& context) {
+  return std::make_unique<Convolutions>(context);
 }
 
 }  // namespace amdahl

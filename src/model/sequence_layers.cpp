@@ -31,7 +31,8 @@ class EmbeddingLayer final : public TypedLayer {
                                                 .width = spec().units,
                                                 .vocabulary = held().rows(),
                                                 .first = held().begin,
-                                                .is_shard = context().tensor != nullptr});
+                                                .is_shard = context().tensor != nullptr,
+                                                .starts = rows.starts});
     if (!part.is_divided()) return sum_parts(stream, out, rows.rows * output_width(), DType::f32);
     part.sum(stream, out, spec().units, DType::f32);
     take_tokens(stream, part, out, state.out(), spec().units);
@@ -54,7 +55,8 @@ class EmbeddingLayer final : public TypedLayer {
                  .vocabulary = held().rows(),
                  .accumulate = accumulate,
                  .first = held().begin,
-                 .is_shard = context().tensor != nullptr});
+                 .is_shard = context().tensor != nullptr,
+                 .starts = rows.starts});
   }
 
  private:

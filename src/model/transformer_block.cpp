@@ -52,7 +52,7 @@ void TransformerBlock::compute(Stream& stream, const LayerRows& rows, const floa
   convert_parameters(stream);
   const TokenPart tokens = input_tokens(rows.rows);
   const int64_t n = tokens.own();
-  const auto [saved, g] = memory_of(state, tokens);
+  const auto [saved, g] = memory_of(state, rows);
   if (spec().post_norm) return compute_post_norm(stream, rows.rows, input, state, saved, g);
   normalise(stream, n, input, nullptr, nullptr, kNorm1Weight, saved.norm1, type(), saved.mean1, saved.rstd1);
   const void* branch = attention_branch(stream, rows.rows, saved, g);
@@ -95,7 +95,7 @@ void TransformerBlock::gradients(Stream& stream, const LayerRows& rows, const fl
                                  float* d_input, bool accumulate) {
   const TokenPart tokens = input_tokens(rows.rows);
   const int64_t n = tokens.own();
-  const auto [saved, g] = memory_of(state, tokens);
+  const auto [saved, g] = memory_of(state, rows);
   compute_again(stream, rows.rows, input, saved, g);
   float* dx = d_input ? d_input : g.unused;
   void* const typed = tokens.mine(g.branch, width_, type());  // of this rank's tokens, as is `narrow`
@@ -150,11 +150,14 @@ BlockSaved TransformerBlock::take_saved(ScratchParts& kept, ScratchParts& shared
 }
 
 std::pair<BlockSaved, BlockGradients> TransformerBlock::memory_of(const LayerState& state,
-                                                                  const TokenPart& tokens) const {
+                                                                  const LayerRows& rows) const {
   ScratchParts kept(state.saved.empty() ? nullptr : state.saved[0]->as<std::byte>());
   ScratchParts shared(context().scratch.data());
+  const TokenPart tokens = input_tokens(rows.rows);
   const BlockGradients gradients = take_gradients(shared, tokens);
-  return {take_saved(kept, shared, tokens), gradients};
+  BlockSaved saved = take_saved(kept, shared, tokens);
+  saved.starts = rows.starts;
+  return {saved, gradients};
 }
 
 void TransformerBlock::take_input(Stream& stream, int64_t n, const float* input, const BlockSaved& saved) const {

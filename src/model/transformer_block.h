@@ -32,7 +32,7 @@ class TransformerBlock final : public TypedLayer {
   BlockGradients take_gradients(ScratchParts& parts, const TokenPart& tokens) const;
   /// What backward reads: kept per micro-batch, or in the shared scratch where it is computed again.
   BlockSaved take_saved(ScratchParts& kept, ScratchParts& shared, const TokenPart& tokens) const;
-  std::pair<BlockSaved, BlockGradients> memory_of(const LayerState& state, const TokenPart& tokens) const;
+  std::pair<BlockSaved, BlockGradients> memory_of(const LayerState& state, const LayerRows& rows) const;
   /// What forward did not keep.
   void compute_again(Stream& stream, int64_t batch, const float* input, const BlockSaved& saved,
                      const BlockGradients& g) const;
@@ -46,8 +46,8 @@ class TransformerBlock final : public TypedLayer {
   void take_input(Stream& stream, int64_t n, const float* input, const BlockSaved& saved) const;
 
   // block_attention.cpp
-  AttentionShape attention_shape(int64_t batch) const {
-    return {batch, steps_, heads_, widths_.head_dim, spec().causal, type(), kv_heads_, spec().window};
+  AttentionShape attention_shape(int64_t batch, const BlockSaved& saved) const {
+    return {batch, steps_, heads_, widths_.head_dim, spec().causal, type(), kv_heads_, spec().window, saved.starts};
   }
   /// The branch's output, of this rank's tokens, in g.branch.
   const void* attention_branch(Stream& stream, int64_t batch, const BlockSaved& saved, const BlockGradients& g) const;

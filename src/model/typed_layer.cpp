@@ -69,7 +69,7 @@ const void* TypedLayer::typed(size_t index) const {
 // A kind's function is in the file of its class.
 using LayerMaker = std::unique_ptr<Layer>(const LayerContext& context);
 LayerMaker make_embedding_layer, make_projection_layer, make_transformer_block, make_norm_layer, make_pool_layer,
-    make_recurrent_layer, make_conv_layer, make_residual_block, make_max_pool_layer, make_average_pool_layer;
+    make_recurrent_layer, make_convolutions, make_max_pool_layer, make_average_pool_layer;
 
 std::unique_ptr<Layer> make_typed_layer(const LayerContext& context) {
   static const std::map<LayerKind, LayerMaker*> makers{{LayerKind::embedding, make_embedding_layer},
@@ -79,8 +79,8 @@ std::unique_ptr<Layer> make_typed_layer(const LayerContext& context) {
                                                        {LayerKind::pool, make_pool_layer},
                                                        {LayerKind::lstm, make_recurrent_layer},
                                                        {LayerKind::gru, make_recurrent_layer},
-                                                       {LayerKind::conv, make_conv_layer},
-                                                       {LayerKind::residual_block, make_residual_block},
+                                                       {LayerKind::conv, make_convolutions},
+                                                       {LayerKind::residual_block, make_convolutions},
                                                        {LayerKind::average_pool, make_average_pool_layer},
                                                        {LayerKind::max_pool, make_max_pool_layer}};
   const auto found = makers.find(context.spec.kind);

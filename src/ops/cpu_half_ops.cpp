@@ -205,6 +205,7 @@ class HalfSequenceOps final : public SequenceOps {
  public:
   HalfSequenceOps(Device& device, std::unique_ptr<SequenceOps> exact) : memory_(device), exact_(std::move(exact)) {}
 
+  void document_starts(Stream& stream, const DocumentStarts& a) override { exact_->document_starts(stream, a); }
   void embedding_forward(Stream& stream, const EmbeddingForward& a) override { exact_->embedding_forward(stream, a); }
   void embedding_backward(Stream& stream, const EmbeddingBackward& a) override {
     exact_->embedding_backward(stream, a);

@@ -5,6 +5,7 @@
 
 #include "model/parameter_storage.h"
 #include "parallel/data/buckets.h"
+#include "parallel/data/ddp.h"
 #include "parallel/data/strategy.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/stage_recording.h"
@@ -32,7 +33,6 @@ struct RankPart {
 /// Floats of the largest bucket in which the plan's gradients are sent; 0 where they take no memory of their own.
 int64_t bucket_floats(const ParallelPlan& plan, const ModelSpec& model, const ModelPart& part) {
   int64_t most = 0;
-  if (plan.virtual_shards > 0) return std::min(plan.bucket_bytes / kFloatBytes, make_layout(model, part).num_floats);
   if (plan.compress == PlanOptions{}.compress) return most;
   for (const Bucket& bucket : make_buckets(make_layout(model, part), plan)) most = std::max(most, bucket.floats());
   return most;
@@ -51,7 +51,8 @@ PlanMemory parameter_memory(const ParallelPlan& plan, const ModelSpec& model, co
   if (stage == 3) memory.parameters = held + plan_staging(rank.units, kParameterSlots).floats;
   for (int64_t PlanMemory::*part : {&PlanMemory::parameters, &PlanMemory::gradients, &PlanMemory::optimizer})
     memory.*part *= kFloatBytes;
-  memory.gradients += sync_bytes(plan, whole, bucket_floats(plan, model, rank.part));
+  memory.gradients += plan.virtual_shards > 0 ? ordered_sum_bytes(plan, model)
+                                              : sync_bytes(plan, whole, bucket_floats(plan, model, rank.part));
   return memory;
 }
 

@@ -135,48 +135,39 @@ ModelSpec decoder_of(const DecoderRow& row) {
                         .tied = row.tied == Tied::yes});
 }
 
-// ResNet for images of 32 x 32 pixels: a 3 x 3 convolution first, no max pooling.
-ModelSpec resnet(std::string name, const std::vector<size_t>& blocks) {
-  constexpr int64_t kPixels = 32, kChannels = 3, kClasses = 10;
-  std::vector<LayerSpec> layers{of_kind(LayerKind::conv, 64)};
-  int64_t units = 64;
+/// The residual blocks of a ResNet behind its stem, in groups of which each halves the pixels of the one before.
+/// `bottlenecks`: of a quarter of the units.
+ModelSpec resnet(std::string name, int64_t pixels, std::vector<LayerSpec> layers, const std::vector<size_t>& blocks,
+                 bool bottlenecks, int64_t classes) {
+  constexpr int64_t kColors = 3, kFirst = 64, kExpansion = 4;
+  int64_t channels = kFirst;
   for (const size_t count : blocks) {
     for (size_t i = 0; i < count; ++i) {
-      layers.push_back(of_kind(LayerKind::residual_block, units));
-      layers.back().stride = i == 0 && units > 64 ? 2 : 1;
-    }
-    units *= 2;
-  }
-  layers.push_back(of_kind(LayerKind::average_pool));
-  layers.push_back(output_layer(kClasses));
-  return {std::move(name),
-          kPixels * kPixels * kChannels,
-          std::move(layers),
-          LossKind::softmax_cross_entropy,
-          {kPixels, kPixels, kChannels}};
-}
-
-/// ResNet of bottleneck blocks for ImageNet's images, with the stride in the convolution of 3 x 3.
-ModelSpec bottleneck_resnet(std::string name, const std::vector<size_t>& blocks) {
-  constexpr int64_t kPixels = 224, kChannels = 3, kClasses = 1000, kExpansion = 4;
-  std::vector<LayerSpec> layers{of_kind(LayerKind::conv, 64), of_kind(LayerKind::max_pool)};
-  layers[0].kernel = 7, layers[0].stride = layers[1].stride = 2;
-  int64_t channels = 64;
-  for (const size_t count : blocks) {
-    for (size_t i = 0; i < count; ++i) {
-      layers.push_back(of_kind(LayerKind::residual_block, kExpansion * channels));
-      layers.back().bottleneck = channels;
-      layers.back().stride = i == 0 && channels > 64 ? 2 : 1;
+      layers.push_back(of_kind(LayerKind::residual_block, bottlenecks ? kExpansion * channels : channels));
+      layers.back().bottleneck = bottlenecks ? channels : 0;
+      layers.back().stride = i == 0 && channels > kFirst ? 2 : 1;
     }
     channels *= 2;
   }
   layers.push_back(of_kind(LayerKind::average_pool));
-  layers.push_back(output_layer(kClasses));
+  layers.push_back(output_layer(classes));
   return {std::move(name),
-          kPixels * kPixels * kChannels,
+          pixels * pixels * kColors,
           std::move(layers),
           LossKind::softmax_cross_entropy,
-          {kPixels, kPixels, kChannels}};
+          {pixels, pixels, kColors}};
+}
+
+/// For images of 32 x 32 pixels: a convolution of 3 x 3 first, no pooling.
+ModelSpec small_resnet(std::string name, const std::vector<size_t>& blocks) {
+  return resnet(std::move(name), 32, {of_kind(LayerKind::conv, 64)}, blocks, false, 10);
+}
+
+/// For ImageNet's images, with the stride of a bottleneck in the convolution of 3 x 3.
+ModelSpec bottleneck_resnet(std::string name, const std::vector<size_t>& blocks) {
+  std::vector<LayerSpec> stem{of_kind(LayerKind::conv, 64), of_kind(LayerKind::max_pool)};
+  stem[0].kernel = 7, stem[0].stride = stem[1].stride = 2;
+  return resnet(std::move(name), 224, std::move(stem), blocks, true, 1000);
 }
 
 }  // namespace
@@ -228,8 +219,8 @@ const std::vector<ModelSpec>& model_presets() {
         gpt2("gpt2-xl", 1600, 25, 48),
         bert("bert-base", 768, 12, 12),
         bert("bert-large", 1024, 16, 24),
-        resnet("resnet18", {2, 2, 2, 2}),
-        resnet("resnet34", {3, 4, 6, 3}),
+        small_resnet("resnet18", {2, 2, 2, 2}),
+        small_resnet("resnet34", {3, 4, 6, 3}),
         bottleneck_resnet("resnet50", {3, 4, 6, 3}),
         bottleneck_resnet("resnet152", {3, 8, 36, 3}),
     };

@@ -10,6 +10,24 @@
 namespace amdahl {
 namespace {
 
+/// That layers can keep to the documents of a row.
+template <class Refuse>
+void check_documents(const ModelSpec& model, const Refuse& refuse) {
+  const LayerSpec& first = model.layers.front();
+  if (first.end_token < 0) return;
+  if (first.end_token >= first.vocabulary)
+    refuse(fmt::format("its end_token is {} in a vocabulary of {}", first.end_token, first.vocabulary),
+           fmt::format("0 to {}", first.vocabulary - 1));
+  for (size_t i = 1; i < model.layers.size(); ++i) {
+    const LayerSpec& layer = model.layers[i];
+    const bool is_causal = layer.kind == LayerKind::transformer_block && layer.causal;
+    if (!is_causal && layer.kind != LayerKind::layer_norm && layer.kind != LayerKind::token_head)
+      refuse(fmt::format("end_token {} divides rows into documents, and layer {} ({}) does not keep to them",
+                         first.end_token, i, row_of(layer.kind).name),
+             "causal transformer blocks and a token_head, or no end_token");
+  }
+}
+
 template <class Refuse>
 void check_head(const ModelSpec& model, size_t index, const Refuse& refuse) {
   const LayerSpec &head = model.layers[index], &first = model.layers.front();
@@ -113,6 +131,7 @@ void ModelSpec::validate() const {
       refuse(fmt::format("layer {} has dropout but no activation", i),
              "set its activation to \"relu\" or dropout to 0");
   }
+  check_documents(*this, refuse);
   if (layers.back().kind != LayerKind::dense && layers.back().kind != LayerKind::token_head)
     refuse(fmt::format("its last layer is of the kind {}", row_of(layers.back().kind).name),
            "a dense layer or a token_head as last layer");

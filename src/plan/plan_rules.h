@@ -26,8 +26,8 @@ Feasibility fields_act(const ParallelPlan& plan);
 Feasibility sync_fields_fit(const ParallelPlan& plan);
 /// Whether ranks keep what compressed gradients left out (error feedback): compress=int8 and topk.
 bool keeps_feedback(const PlanOptions& options);
-/// Bytes that these fields need on a device beside a gradient of so many floats, which is sent in buckets of at most
-/// `bucket_floats`.
+/// Bytes that these fields, but for virtual_shards, need on a device beside a gradient of so many floats, which is sent
+/// in buckets of at most `bucket_floats`.
 int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats, int64_t bucket_floats);
 /// The options with these fields at their defaults.
 PlanOptions plain_sync(PlanOptions options);

@@ -94,10 +94,6 @@ Feasibility sync_fields_fit(const ParallelPlan& plan) {
 }
 
 int64_t sync_bytes(const ParallelPlan& plan, int64_t gradient_floats, int64_t bucket_floats) {
-  if (plan.virtual_shards > 0) {  // those of all shards, and of a bucket
-    if (plan.mesh.dp == 1) return gradient_floats * kF32Bytes;
-    return most_virtual_shards(plan) * (gradient_floats + bucket_floats) * kF32Bytes;
-  }
   if (plan.mesh.dp == 1 || plan.strategy != "ddp") return 0;
   if (plan.async_steps > 0) return (plan.async_steps + 1) * gradient_floats * kF32Bytes;
   switch (static_cast<Compression>(plan.compress)) {

@@ -10,7 +10,7 @@ SoftwareProfile amdahl_profile() {
   profile.score_bytes = 0;
   profile.whole_bytes = 4 * 30;
   profile.divided_bytes = 4 * 16;
-  profile.logit_bytes = 4 * 4;
+  profile.logit_bytes = 4 * 4, profile.chunks_logits = true;
   profile.block_kernels = 40;
   return profile;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/block_kind.h"
 #include "plan/plan_rules.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr double kTile = 8;             // widths that are multiples of it use tensor cores fully
 constexpr double kLossBytes = 16;       // of a token, which ranks that divide the vocabulary exchange
+constexpr double kSumBytes = 4;         // of a gradient's sum, which the next chunk of logits reads
+constexpr double kChunkKernels = 4;     // launches for a chunk of logits: three products and the loss
 constexpr double kAttentionTile = 128;  // scores of a tile on the diagonal are all computed
 
 double real(int64_t value) { return static_cast<double>(value); }
@@ -98,9 +101,18 @@ LayerWork head_work(const Place& at, const LayerSpec& layer, const Shape& input)
   const bool pads = at.tp() > 1 || at.software.pads_alone;
   const double width = (pads ? real(padded_vocabulary(layer.vocabulary)) : real(layer.vocabulary)) / at.tp();
   const bool aligned = pads || layer.vocabulary % static_cast<int64_t>(kTile) == 0;
-  work.gemms = {{tokens, width, real(input[1]), aligned}};
+  const double weights = width * real(input[1]);
+  double chunks = 1;
+  if (at.software.chunks_logits) {
+    const auto token_bytes = static_cast<int64_t>(width * at.software.typed_bytes);
+    chunks = std::ceil(tokens / real(head_chunk(layer, static_cast<int64_t>(tokens), token_bytes)));
+  }
+  work.gemms = {{tokens / chunks, width, real(input[1]), aligned}};
+  work.gemms[0].count = chunks;
   work.gemms[0].element_bytes = at.software.typed_bytes;
-  work.bytes = tokens * width * at.software.logit_bytes + width * real(input[1]) * at.software.converted_bytes;
+  work.bytes = tokens * width * at.software.logit_bytes + weights * at.software.converted_bytes +
+               (chunks - 1) * weights * kSumBytes;
+  work.kernels = (chunks - 1) * (at.software.converted_bytes > 0 ? kChunkKernels + 1 : kChunkKernels);
   work.host = LayerWork::Host::head;
   if (at.tp() > 1 && at.software.sums_vocabulary)
     work.collectives = 2, work.collective_bytes = tokens * (real(input[1]) * 4 + kLossBytes) / 2;

@@ -117,6 +117,7 @@ struct SoftwareProfile {
   double divided_bytes = 0;      // those that tp divides
   double accumulate_bytes = 0;   // per parameter and micro-batch: adding a gradient to its sum
   double logit_bytes = 0;        // per logit
+  bool chunks_logits = false;    // of head_chunk tokens at a time
   double block_kernels = 0;      // launches of a transformer block, forward and backward
   double dense_bytes = 12;       // of a dense layer per value of input and output; other layers have 12
   double dropout_bytes = 0;      // more per output with dropout

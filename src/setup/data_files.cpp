@@ -52,6 +52,7 @@ constexpr FileOption kFileOptions[] = {
     {"`tokenizer`", kText, "a text", [](const DataConfig& d) { return d.tokenizer != "bytes"; }},
     {"`vocabulary`", kTokens | kText, "a file of tokens or text",
      [](const DataConfig& d) { return d.vocabulary != 0; }},
+    {"`end_token`", kTokens | kText, "a file of tokens or text", [](const DataConfig& d) { return d.end_token >= 0; }},
     {"`labels_path`", kImages, "images", [](const DataConfig& d) { return !d.labels_path.empty(); }},
 };
 

@@ -100,6 +100,7 @@ TrainingSetup load_training_setup(const TrainingConfig& config, int64_t rows_nee
     return {std::move(model), std::move(data)};
   }
   Dataset data = load_data_file(config.data, input_of(model));
+  if (config.data.end_token >= 0 && model.vocabulary() > 0) model.layers.front().end_token = config.data.end_token;
   return fitted(std::move(model), std::move(data));
 }
 

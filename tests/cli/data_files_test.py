@@ -104,6 +104,38 @@ def check_a_text_trains_a_model_of_tokens(case):
                  says=["--data-options vocabulary is 100", "256"])
 
 
+def check_documents_divide_rows_of_tokens(case):
+    """Documents of equal letters: within one the next token is certain, behind its end it is a guess."""
+    text = "".join(chr(97 + length % 26) * (length * 7 % 40) + "\n" for length in range(1, 900))
+    case.write("documents.txt", text)
+    words = ("--data", "documents.txt", "--data-options")
+    whole = text_loss(case, "whole", *words, "window=32")
+    losses = {plan: text_loss(case, plan, *words, "window=32,end-token=10", "--plan", plan)
+              for plan in ("dp1", "dp2,m2,zero3", "pp2,m4,split=flops", "tp2.pp2,m2,sp,split=flops")}
+    print(f"   validation loss of rows {whole:.4f}, of documents {losses}")
+    assert abs(losses["dp1"] - whole) > 0.001, (whole, losses)
+    assert all(abs(loss - losses["dp1"]) < 1e-3 for loss in losses.values()), losses
+    model = json.loads(json.dumps(CHARACTERS))
+    model["layers"][0]["end_token"] = 10  # the model file says the same
+    case.write("ended.json", json.dumps(model))
+    case.run("train", "--backend", "cpu", "-q", "--model", "ended.json", "--optimizer", "adamw", "--lr", "0.003",
+             "--clip-norm", "1", "--epochs", "4", *words, "window=32", "-o", "ended")
+    assert last_loss(case, "ended")["validation_loss"] == losses["dp1"]
+    tokens(case.path("t.bin"), list(text.encode()))
+    case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", "t.bin", "--data-options", "end-token=256",
+                 says=["end_token is 256 in a vocabulary of 256", "0 to 255"])
+    for bad in ("-1", "x"):
+        case.refused(2, "usage", *TRAIN, "--model", "characters.json", "--data", "t.bin", "--data-options",
+                     f"end-token={bad}", says=["--data-options end-token", bad])
+    model["layers"][1]["causal"] = False
+    case.write("encoder.json", json.dumps(model))
+    case.refused(2, "usage", *TRAIN, "--model", "encoder.json", "--data", "t.bin",
+                 says=["end_token 10", "layer 1 (transformer_block)", "causal"])
+    case.refused(2, "usage", *TRAIN, "--data", DIGITS, "--target", "label", "--data-options", "end-token=3",
+                 says=["--data-options end-token", "a CSV file"])
+    case.refused(2, "usage", *TRAIN, "--data-options", "end-token=3", says=["--data-options end-token", "--data"])
+
+
 def check_windows_train_a_recurrent_model(case):
     csv(case, 400)
     case.write("lstm.json", json.dumps({"version": 1, "name": "steps", "input_width": 24, "input_shape": [8, 3], "loss": "mse",

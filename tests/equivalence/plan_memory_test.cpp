@@ -57,11 +57,7 @@ void expect_counted_bytes(const std::string& text, int64_t rows) {
   for (const ModelSpec& model : models) {
     if (!plan_feasible(plan, model).ok) continue;
     ++tested;
-    const bool bottlenecks = std::any_of(model.layers.begin(), model.layers.end(),
-                                         [](const LayerSpec& layer) { return layer.bottleneck > 0; });
-    const double limit = bottlenecks                     ? 0.04
-                         : model.input_shape.size() == 3 ? 0.02
-                                                         : 0.01;  // oneDNN chooses formats of filters
+    const double limit = model.input_shape.size() == 3 ? 0.02 : 0.01;  // oneDNN chooses formats of filters
     EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan, 2), 1, limit)
         << model.name << " under " << text;
   }
@@ -89,6 +85,18 @@ INSTANTIATE_TEST_SUITE_P(Plans, PlanMemoryOf,
                                            "pp2,interleaved,m4", "tp2.pp2,m2", "dp2.pp2,m2", "pp2,m4,recompute=block",
                                            "tp2,recompute=selective", "dp1,recompute=block"),
                          [](const auto& which) { return test_name(which.param); });
+
+/// Llama 3's vocabulary, of whose logits a GiB is in memory at once, and two chunks in a step.
+TEST(PlanMemory, OfALargeVocabulary) {
+  ModelSpec model = small_llama();
+  model.layers.front().vocabulary = model.layers.back().vocabulary = 128'256;
+  for (const char* text : {"dp1", "tp2"}) {
+    ParallelPlan plan = parse_plan(text);
+    plan.global_batch = plan.mesh.tp * 240;
+    EXPECT_NEAR(static_cast<double>(plan_memory(plan, model).total()) / allocated_bytes_of(model, plan, 1), 1, 0.03)
+        << text;
+  }
+}
 
 /// Models and plans that nobody chose; PLAN_SEED in the environment draws others.
 TEST(PlanMemory, OfModelsAndPlansDrawnAtRandom) {

@@ -1,6 +1,7 @@
 // Operations for today's decoders on a GPU against float64 references, for every type: grouped attention with a window
 // by own kernels and by whatever Ops choose, root-mean-square normalisation, changes of heads, activations.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "device/cuda_device.h"
@@ -27,12 +28,16 @@ class CudaDecoderOps : public TypedOpsTest {
   KernelLaunch launch() { return {as_cuda(*stream), device->spec().index, device->spec().sm_count, false, {}}; }
 };
 
-// Windows of one step, within a tile, over several tiles, and longer than the sequence.
+// Windows of one step, within a tile, over several tiles, and longer than the sequence; documents of single steps,
+// within a tile and over several tiles, with and without a window.
 TEST_P(CudaDecoderOps, GroupedAttention) {
   for (const Sizes& s :
        {Sizes{2, 70, 4, 16, true, 2}, Sizes{1, 197, 6, 64, false, 3}, Sizes{1, 300, 8, 128, true, 1},
         Sizes{1, 130, 4, 8, true, 2, 1}, Sizes{2, 300, 2, 64, true, 0, 13}, Sizes{1, 500, 4, 40, true, 2, 64},
-        Sizes{1, 700, 3, 128, true, 1, 201}, Sizes{1, 200, 2, 64, true, 1, 500}})
+        Sizes{1, 700, 3, 128, true, 1, 201}, Sizes{1, 200, 2, 64, true, 1, 500},
+        reference::of_documents({3, 70, 4, 16, true, 2}, 2), reference::of_documents({2, 300, 8, 128, true, 1}, 9),
+        reference::of_documents({2, 500, 4, 40, true, 2, 64}, 50),
+        reference::of_documents({2, 1000, 3, 64, true}, 300)})
     for (const bool own : {true, false}) {
       SCOPED_TRACE(::testing::Message() << s.steps << " steps, " << s.heads << ":" << s.kv_heads << " heads of "
                                         << s.head_width << ", window " << s.window << (own ? " own" : ""));
@@ -41,9 +46,13 @@ TEST_P(CudaDecoderOps, GroupedAttention) {
                                d_values = typed_floats(out_count, 2, type());
       TypedArray gqkv = typed(qkv), d_out = typed(d_values), out = typed(out_count), d_qkv = typed(s.packed());
       auto log_sums = floats(rows), deltas = floats(rows);
-      const AttentionForward forward{shape_of(s), gqkv.data(), out.data(), log_sums.data()};
-      const AttentionBackward backward{shape_of(s),     gqkv.data(),  out.data(),
-                                       log_sums.data(), d_out.data(), d_qkv.data()};
+      std::vector<float> begins;  // the bits of the integers
+      for (const int32_t start : s.starts) begins.push_back(std::bit_cast<float>(start));
+      auto starts = floats(begins);
+      AttentionShape shape = shape_of(s);
+      if (!begins.empty()) shape.starts = reinterpret_cast<const int32_t*>(starts.data());
+      const AttentionForward forward{shape, gqkv.data(), out.data(), log_sums.data()};
+      const AttentionBackward backward{shape, gqkv.data(), out.data(), log_sums.data(), d_out.data(), d_qkv.data()};
       if (own) {
         launch_attention(launch(), GetParam().math, forward);
         launch_attention_gradient(launch(), {deltas.data(), size_t{1} << 30}, GetParam().math, backward);

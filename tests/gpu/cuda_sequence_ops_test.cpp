@@ -1,5 +1,6 @@
 // Embeddings, positions, pooling and the losses of tokens against float64 references.
 #include <algorithm>
+#include <bit>
 
 #include "typed_support.h"
 
@@ -69,6 +70,56 @@ TEST_P(CudaSequenceOpsTest, EmbeddingGradient) {
       EXPECT_LT(relative_error(d_position.get(), want.positions), 1e-5) << what;
       EXPECT_LT(relative_error(d_common.get(), want.common), 1e-5) << what;
     }
+}
+
+// Documents begin at every token, at few, and at none; more than once in a pass of the kernel over the steps, and
+// rarely.
+TEST_P(CudaSequenceOpsTest, PositionsOfDocuments) {
+  for (const SequenceShape& s : shapes())
+    for (const int64_t end : {int64_t{0}, s.vocabulary / 2, s.vocabulary})
+      for (const bool accumulate : {false, true}) {
+        const std::vector<float> token = tokens(s, 1), d_out = random_floats(s.rows * s.steps * s.width, 2),
+                                 table = random_floats(s.vocabulary * s.width, 3),
+                                 position = random_floats(s.steps * s.width, 4);
+        auto gtoken = floats(token), gd_out = floats(d_out), gtable = floats(table), d_table = floats(table),
+             gposition = floats(position), d_position = floats(position), out = floats(s.rows * s.steps * s.width),
+             memory = floats(s.rows * s.steps);
+        auto* const starts = reinterpret_cast<int32_t*>(memory.data());
+        ops->sequence().document_starts(*stream, {gtoken.data(), starts, s.rows, s.steps, end});
+        ops->sequence().embedding_forward(*stream, {.tokens = gtoken.data(),
+                                                    .table = gtable.data(),
+                                                    .positions = gposition.data(),
+                                                    .common = nullptr,
+                                                    .out = out.data(),
+                                                    .rows = s.rows,
+                                                    .steps = s.steps,
+                                                    .width = s.width,
+                                                    .vocabulary = s.vocabulary,
+                                                    .starts = starts});
+        ops->sequence().embedding_backward(*stream, {.tokens = gtoken.data(),
+                                                     .d_out = gd_out.data(),
+                                                     .d_table = d_table.data(),
+                                                     .d_positions = d_position.data(),
+                                                     .d_common = nullptr,
+                                                     .rows = s.rows,
+                                                     .steps = s.steps,
+                                                     .width = s.width,
+                                                     .vocabulary = s.vocabulary,
+                                                     .accumulate = accumulate,
+                                                     .starts = starts});
+        const std::vector<int32_t> begins = reference::document_starts(to_doubles(token), s.steps, end);
+        const Values want_out = reference::embedding(to_doubles(token), to_doubles(table), to_doubles(position), {},
+                                                     s.steps, s.width, begins);
+        auto want = reference::embedding_gradients(to_doubles(token), to_doubles(d_out), s.vocabulary, s.steps, s.width,
+                                                   begins);
+        if (accumulate) want.positions = reference::sum_of(want.positions, to_doubles(position));
+        const std::string what = std::to_string(s.rows) + "x" + std::to_string(s.steps) + "x" + std::to_string(s.width);
+        const std::vector<float> words = memory.get();
+        for (size_t i = 0; i < words.size(); ++i) ASSERT_EQ(std::bit_cast<int32_t>(words[i]), begins[i]) << what;
+        EXPECT_LT(relative_error(out.get(), want_out), 1e-6) << what;
+        EXPECT_LT(relative_error(d_table.get(), reference::sum_of(want.table, to_doubles(table))), 2e-6) << what;
+        EXPECT_LT(relative_error(d_position.get(), want.positions), 1e-5) << what;
+      }
 }
 
 TEST_P(CudaSequenceOpsTest, TokensOutsideTheTable) {

@@ -9,21 +9,26 @@ namespace amdahl::test {
 namespace {
 
 using reference::AttentionSizes;
+using reference::of_documents;
 
 class CpuDecoderOps : public CpuOpsTest {};
 
 AttentionShape shape_of(const AttentionSizes& s) {
-  return {s.batch, s.steps, s.heads, s.head_width, s.causal, DType::f32, s.kv_heads, s.window};
+  return {s.batch,      s.steps,  s.heads,
+          s.head_width, s.causal, DType::f32,
+          s.kv_heads,   s.window, s.starts.empty() ? nullptr : s.starts.data()};
 }
 
 // Sequences of one and of several blocks of queries; windows of one step, within a block, over several, and longer than
-// the sequence.
+// the sequence; documents of single steps, within a block and over several.
 TEST_F(CpuDecoderOps, GroupedAttention) {
   for (const AttentionSizes& s :
        {AttentionSizes{2, 9, 4, 5, true, 2}, AttentionSizes{1, 33, 6, 7, false, 3},
         AttentionSizes{2, 150, 6, 16, true, 1}, AttentionSizes{1, 40, 4, 8, true, 2, 1},
         AttentionSizes{2, 75, 2, 9, true, 0, 13}, AttentionSizes{1, 300, 4, 13, true, 2, 64},
-        AttentionSizes{1, 700, 3, 8, true, 1, 201}, AttentionSizes{1, 200, 2, 8, true, 1, 500}}) {
+        AttentionSizes{1, 700, 3, 8, true, 1, 201}, AttentionSizes{1, 200, 2, 8, true, 1, 500},
+        of_documents({3, 9, 2, 5, true}, 2), of_documents({2, 150, 6, 16, true, 1}, 7),
+        of_documents({2, 300, 4, 13, true, 2, 64}, 40), of_documents({1, 700, 3, 8, true}, 300)}) {
     SCOPED_TRACE(::testing::Message() << s.steps << " steps, " << s.heads << ":" << s.kv_heads << " heads, window "
                                       << s.window);
     const std::vector<float> qkv = random(s.packed());

@@ -80,6 +80,50 @@ TEST_F(CpuSequenceTest, EmbeddingBackward) {
       }
 }
 
+TEST_F(CpuSequenceTest, PositionsOfDocuments) {
+  for (const SequenceShape& s : kSequenceShapes)
+    for (const bool accumulate : {false, true}) {
+      const std::vector<float> tokens = indices(s.rows * s.steps, std::min<int64_t>(s.vocabulary, 5));
+      const std::vector<float> d_out = random(s.rows * s.steps * s.width), table = random(s.vocabulary * s.width);
+      const std::vector<float> positions = random(s.steps * s.width);
+      std::vector<int32_t> starts(tokens.size(), -1);
+      std::vector<float> out(d_out.size(), NAN), d_table(table.size(), 0), d_positions = positions;
+      ops_->sequence().document_starts(*stream_, {tokens.data(), starts.data(), s.rows, s.steps, 0});
+      ops_->sequence().embedding_forward(*stream_, {.tokens = tokens.data(),
+                                                    .table = table.data(),
+                                                    .positions = positions.data(),
+                                                    .common = nullptr,
+                                                    .out = out.data(),
+                                                    .rows = s.rows,
+                                                    .steps = s.steps,
+                                                    .width = s.width,
+                                                    .vocabulary = s.vocabulary,
+                                                    .starts = starts.data()});
+      ops_->sequence().embedding_backward(*stream_, {.tokens = tokens.data(),
+                                                     .d_out = d_out.data(),
+                                                     .d_table = d_table.data(),
+                                                     .d_positions = d_positions.data(),
+                                                     .d_common = nullptr,
+                                                     .rows = s.rows,
+                                                     .steps = s.steps,
+                                                     .width = s.width,
+                                                     .vocabulary = s.vocabulary,
+                                                     .accumulate = accumulate,
+                                                     .starts = starts.data()});
+      finish();
+      const std::vector<int32_t> begins = reference::document_starts(widened(tokens), s.steps, 0);
+      EXPECT_EQ(starts, begins);
+      EXPECT_LT(error_of(out, reference::embedding(widened(tokens), widened(table), widened(positions), {}, s.steps,
+                                                   s.width, begins)),
+                kTolerance);
+      Values wanted =
+          reference::embedding_gradients(widened(tokens), widened(d_out), s.vocabulary, s.steps, s.width, begins)
+              .positions;
+      if (accumulate) wanted = reference::sum_of(wanted, widened(positions));
+      EXPECT_LT(error_of(d_positions, wanted), 1e-5);  // up to 80 terms of both signs
+    }
+}
+
 TEST_F(CpuSequenceTest, Positions) {
   for (const SequenceShape& s : kSequenceShapes) {
     const int64_t count = s.rows * s.steps * s.width;

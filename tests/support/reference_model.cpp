@@ -33,6 +33,7 @@ struct LayerView {
   const std::vector<TensorSlice>& tensors;
   const Values& parameters;
   Values& gradients;
+  const std::vector<int32_t>& starts;  // of the documents in rows of tokens; empty: a row is one document
 
   Values value(size_t tensor) const {
     const auto begin = parameters.begin() + tensors[tensor].begin;
@@ -100,8 +101,8 @@ Pass heads(const LayerView& layer, const reference::AttentionSizes& sizes, const
 Pass attention(const LayerView& layer, const Values& x) {
   const LayerSpec& spec = layer.spec;
   const BlockWidths w = block_widths(spec);
-  const reference::AttentionSizes sizes{layer.rows,  layer.input[0], w.heads,    w.head_dim,
-                                        spec.causal, w.kv_heads,     spec.window};
+  const reference::AttentionSizes sizes{layer.rows,  layer.input[0], w.heads,     w.head_dim,
+                                        spec.causal, w.kv_heads,     spec.window, layer.starts};
   const Pass qkv = linear(layer, x, named(layer, "attention.qkv.weight"), w.units, w.qkv(), spec.qkv_bias);
   const Pass changed = heads(layer, sizes, qkv.output);
   const Pass out = linear(layer, reference::attention(sizes, changed.output).out, named(layer, "attention.out.weight"),
@@ -151,11 +152,12 @@ Pass embedding(const LayerView& layer, const Values& tokens) {
   const int64_t steps = layer.input[0], width = layer.spec.units;
   const bool positions = layer.spec.positions, types = layer.spec.token_types > 0;
   const size_t type_tensor = positions ? 2 : 1;
+  const std::vector<int32_t> starts = layer.starts;
   const Values table = layer.value(0), common = types ? layer.value(type_tensor) : Values{};
   return {reference::embedding(tokens, table, positions ? layer.value(1) : Values{},
-                               types ? Values(common.begin(), common.begin() + width) : Values{}, steps, width),
+                               types ? Values(common.begin(), common.begin() + width) : Values{}, steps, width, starts),
           [=](const Values& dy) {
-            const auto g = reference::embedding_gradients(tokens, dy, layer.spec.vocabulary, steps, width);
+            const auto g = reference::embedding_gradients(tokens, dy, layer.spec.vocabulary, steps, width, starts);
             layer.add(0, g.table);
             if (positions) layer.add(1, g.positions);
             if (types) layer.add(type_tensor, g.common);
@@ -328,13 +330,16 @@ ReferenceModel::Result ReferenceModel::run(const Values& parameters, const std::
   Result result;
   result.gradients.assign(parameters.size(), 0.0);
   Values x(features.begin(), features.end());
+  const int64_t end = spec_.layers.front().end_token;
+  const std::vector<int32_t> starts =
+      end < 0 ? std::vector<int32_t>{} : reference::document_starts(x, spec_.input_width, end);
   std::vector<Pass> passes;
   std::vector<LayerView> views;
   views.reserve(spec_.layers.size());
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
     const bool tied = spec_.layers[i].tied;
     views.push_back({spec_.layers[i], spec_.layer_input_shape(i), rows, layout_.layers[tied ? 0 : i].tensors,
-                     parameters, result.gradients});
+                     parameters, result.gradients, starts});
     passes.push_back(run_layer(views.back(), x));
     x = passes.back().output;
   }

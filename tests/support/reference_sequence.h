@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <random>
 #include <vector>
 
 namespace amdahl::test::reference {
@@ -167,6 +168,7 @@ struct AttentionSizes {
   int64_t batch, steps, heads, head_width;
   bool causal;
   int64_t kv_heads = 0, window = 0;  // 0: heads; all steps
+  std::vector<int32_t> starts{};     // [batch, steps] the first step that each attends to; empty: 0
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   int64_t packed() const { return batch * steps * (heads + 2 * key_heads()) * head_width; }
@@ -180,7 +182,10 @@ struct AttentionSizes {
   }
   size_t log_sum(int64_t b, int64_t h, int64_t t) const { return at((b * heads + h) * steps + t); }
   int64_t keys(int64_t t) const { return causal ? t + 1 : steps; }
-  int64_t first_key(int64_t t) const { return window > 0 ? std::max<int64_t>(0, t + 1 - window) : 0; }
+  int64_t first_key(int64_t b, int64_t t) const {
+    const int64_t in_document = starts.empty() ? 0 : starts[at(b * steps + t)];
+    return window > 0 ? std::max(in_document, t + 1 - window) : in_document;
+  }
 };
 
 /// softmax(q k^T / sqrt(head_width)) of one query: probabilities of its keys, and the log of the sum of exponentials.
@@ -188,15 +193,15 @@ inline Values attention_weights(const AttentionSizes& s, const Values& qkv, int6
                                 double& log_sum) {
   Values p = zeros(s.keys(t));
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) {
+  for (int64_t key = s.first_key(b, t); key < s.keys(t); ++key) {
     double& score = p[at(key)];
     for (int64_t i = 0; i < s.head_width; ++i) score += qkv[s.qkv(b, t, 0, h, i)] * qkv[s.qkv(b, key, 1, h, i)];
     score /= std::sqrt(static_cast<double>(s.head_width));
     largest = std::max(largest, score);
   }
-  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) sum += std::exp(p[at(key)] - largest);
+  for (int64_t key = s.first_key(b, t); key < s.keys(t); ++key) sum += std::exp(p[at(key)] - largest);
   log_sum = largest + std::log(sum);
-  for (int64_t key = s.first_key(t); key < s.keys(t); ++key) p[at(key)] = std::exp(p[at(key)] - log_sum);
+  for (int64_t key = s.first_key(b, t); key < s.keys(t); ++key) p[at(key)] = std::exp(p[at(key)] - log_sum);
   return p;
 }
 
@@ -246,14 +251,36 @@ inline Values attention_gradient(const AttentionSizes& s, const Values& qkv, con
 
 // Embedding, positions, pooling --------------------------------------------------------------------------------------
 
-/// out[r,t,:] = table[tokens[r,t],:] + positions[t,:] + common[:]; positions and common may be empty.
+/// Where the document of each token begins in its row: at the last token `end` up to it.
+inline std::vector<int32_t> document_starts(const Values& tokens, int64_t steps, int64_t end) {
+  std::vector<int32_t> starts(tokens.size(), 0);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const size_t step = i % at(steps);
+    if (step > 0) starts[i] = starts[i - 1];
+    if (static_cast<int64_t>(tokens[i]) == end) starts[i] = static_cast<int32_t>(step);
+  }
+  return starts;
+}
+
+/// The same sizes with documents that begin at one of `kinds` random tokens, in the same places every time.
+inline AttentionSizes of_documents(AttentionSizes s, int64_t kinds) {
+  std::mt19937_64 generator(static_cast<uint64_t>(s.steps * kinds));
+  Values tokens = zeros(s.batch * s.steps);
+  for (double& token : tokens) token = static_cast<double>(generator() % static_cast<uint64_t>(kinds));
+  s.starts = document_starts(tokens, s.steps, 0);
+  return s;
+}
+
+/// out[r,t,:] = table[tokens[r,t],:] + positions[t - starts[r,t],:] + common[:]; positions, common and starts may be
+/// empty.
 inline Values embedding(const Values& tokens, const Values& table, const Values& positions, const Values& common,
-                        int64_t steps, int64_t width) {
+                        int64_t steps, int64_t width, const std::vector<int32_t>& starts = {}) {
   Values out = zeros(static_cast<int64_t>(tokens.size()) * width);
   for (size_t i = 0; i < out.size(); ++i) {
     const size_t token = i / at(width), column = i % at(width);
     out[i] = table[static_cast<size_t>(tokens[token]) * at(width) + column];
-    if (!positions.empty()) out[i] += positions[token % at(steps) * at(width) + column];
+    const size_t start = starts.empty() ? 0 : at(starts[token]);
+    if (!positions.empty()) out[i] += positions[(token % at(steps) - start) * at(width) + column];
     if (!common.empty()) out[i] += common[column];
   }
   return out;
@@ -268,10 +295,14 @@ struct EmbeddingGradients {
   Values table, positions, common;
 };
 inline EmbeddingGradients embedding_gradients(const Values& tokens, const Values& d_out, int64_t vocabulary,
-                                              int64_t steps, int64_t width) {
-  EmbeddingGradients g{zeros(vocabulary * width), positions_gradient(d_out, steps, width), column_sums(d_out, width)};
-  for (size_t i = 0; i < d_out.size(); ++i)
-    g.table[static_cast<size_t>(tokens[i / at(width)]) * at(width) + i % at(width)] += d_out[i];
+                                              int64_t steps, int64_t width, const std::vector<int32_t>& starts = {}) {
+  EmbeddingGradients g{zeros(vocabulary * width), zeros(steps * width), column_sums(d_out, width)};
+  for (size_t i = 0; i < d_out.size(); ++i) {
+    const size_t token = i / at(width), column = i % at(width);
+    const size_t start = starts.empty() ? 0 : at(starts[token]);
+    g.table[static_cast<size_t>(tokens[token]) * at(width) + column] += d_out[i];
+    g.positions[(token % at(steps) - start) * at(width) + column] += d_out[i];
+  }
   return g;
 }
 

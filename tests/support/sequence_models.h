@@ -102,6 +102,14 @@ inline ModelSpec small_post_rms() {
   return small_decoder("small-post-rms", block, true);
 }
 
+/// With documents in the rows: of few tokens, every fifth of random ones begins one.
+inline ModelSpec with_documents(ModelSpec model) {
+  model.name += "-documents";
+  model.layers.front().vocabulary = model.layers.back().vocabulary = 5;
+  model.layers.front().end_token = 3;
+  return model;
+}
+
 /// As preset "bert-base": post-norm blocks, the first step pooled.
 inline ModelSpec small_bert() {
   LayerSpec first = layer_of(LayerKind::embedding, 16), pool = layer_of(LayerKind::pool);
@@ -178,6 +186,9 @@ inline std::vector<SmallModel> small_sequence_models() {
           {"llama", small_llama()},
           {"qwen", small_qwen()},
           {"post_rms", small_post_rms()},
+          {"gpt_documents", with_documents(small_gpt(true))},
+          {"llama_documents", with_documents(small_llama())},
+          {"qwen_documents", with_documents(small_qwen())},
           {"classifier", small_classifier()},
           {"lstm", small_recurrent(LayerKind::lstm)},
           {"gru", small_recurrent(LayerKind::gru)},

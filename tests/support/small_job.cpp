@@ -19,6 +19,9 @@ JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed) {
   std::uniform_int_distribution<int64_t> label(0, model.output_width() - 1);
   for (float& value : data.targets)
     value = model.loss == LossKind::mse ? normal(generator) : static_cast<float>(label(generator));
+  if (model.layers.front().end_token >= 0)
+    for (size_t i = 0; i < data.targets.size(); ++i)
+      data.targets[i] = static_cast<float>(model.vocabulary() - 1) - data.features[i];
   return data;
 }
 

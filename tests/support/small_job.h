@@ -16,7 +16,8 @@ struct JobData {
   std::vector<float> features;  // [rows, input_width]
   std::vector<float> targets;
 };
-/// Random normal features, or random tokens; normal targets for MSE, class indices for cross-entropy.
+/// Random normal features, or random tokens; normal targets for MSE, class indices for cross-entropy. Those of
+/// documents follow from the token: the first tokens of documents are alike, and no model could learn others.
 JobData random_data(const ModelSpec& model, int64_t rows, uint64_t seed);
 
 /// A model with odd widths: buckets, padding and vector tails are all exercised.

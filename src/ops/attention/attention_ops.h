@@ -15,6 +15,8 @@ struct AttentionShape {
   DType type = DType::f32;
   int64_t kv_heads = 0;  // heads of k and v, a divisor of heads, each for as many neighbouring queries; 0: heads
   int64_t window = 0;    // causal: a step attends to itself and window - 1 earlier ones; 0: to all of them
+  /// [batch, steps] causal: the first step that each step attends to, as DocumentStarts sets them; null: 0.
+  const int32_t* starts = nullptr;
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   /// Heads that have the same keys and values.

@@ -34,20 +34,33 @@ class CpuAttentionOps final : public AttentionOps {
   struct Block {
     int64_t first, queries;   // steps
     int64_t first_key, keys;  // that some of them attend to
+    const int32_t* starts;    // AttentionShape::starts of the queries
   };
-  // Calls body(Block), the last block first.
+  // Calls body(Block) for row b of the batch, the last block first.
   template <class Body>
-  static void for_each_block(const AttentionShape& s, const Body& body) {
+  static void for_each_block(const AttentionShape& s, int64_t b, const Body& body) {
+    const int32_t* const starts = s.starts ? s.starts + b * s.steps : nullptr;
     const int64_t size = queries_of_a_block(s.steps, s.causal);
     for (int64_t first = (s.steps - 1) / size * size; first >= 0; first -= size) {
       const int64_t queries = std::min(size, s.steps - first);
-      const int64_t first_key = s.window > 0 ? std::max<int64_t>(0, first + 1 - s.window) : 0;
-      body(Block{first, queries, first_key, (s.causal ? first + queries : s.steps) - first_key});
+      const int64_t in_window = s.window > 0 ? std::max<int64_t>(0, first + 1 - s.window) : 0;
+      const int64_t first_key = std::max<int64_t>(in_window, starts ? starts[first] : 0);
+      body(Block{first, queries, first_key, (s.causal ? first + queries : s.steps) - first_key,
+                 starts ? starts + first : nullptr});
     }
   }
   static ScoreRows score_rows(const AttentionShape& s, const Block& block, float* scores, int64_t stride) {
     const float scale = 1.0f / std::sqrt(static_cast<float>(s.head_width));
-    return {scores, block.queries, block.keys, stride, block.first - block.first_key, s.causal, scale, s.window};
+    return {.scores = scores,
+            .rows = block.queries,
+            .keys = block.keys,
+            .stride = stride,
+            .first = block.first - block.first_key,
+            .causal = s.causal,
+            .scale = scale,
+            .window = s.window,
+            .starts = block.starts,
+            .first_key = block.first_key};
   }
 
   void forward(CpuStream& worker, const AttentionForward& a) {
@@ -62,8 +75,8 @@ class CpuAttentionOps final : public AttentionOps {
         const float *q = row + h * d, *k = row + width + h / s.group() * d, *v = k + s.key_width();
         float* out = static_cast<float*>(a.out) + b * s.steps * width + h * d;
         float* log_sums = a.log_sums + (b * s.heads + h) * s.steps;
-        for_each_block(s, [&](const Block& block) {
-          const auto [first, queries, first_key, keys] = block;
+        for_each_block(s, b, [&](const Block& block) {
+          const auto [first, queries, first_key, keys, starts] = block;
           multiply('N', 'T', queries, keys, d, {q + first * stride, stride}, {k + first_key * stride, stride}, scores,
                    padded, false);
           kernels_.softmax_rows(score_rows(s, block, scores, padded), log_sums + first, inverse_sums);
@@ -76,12 +89,13 @@ class CpuAttentionOps final : public AttentionOps {
   }
 
   // The last block of a group's first head sets the gradients of all keys that any query attends to; the others add to
-  // them. With a window no block has all keys: their gradients are zeroed first.
+  // them. With a window or several documents no block has all keys: their gradients are zeroed first.
   void backward(CpuStream& worker, const AttentionBackward& a) {
     const AttentionShape& s = a.shape;
     const int64_t d = s.head_width, width = s.query_width(), stride = s.packed_width();
     const int64_t size = queries_of_a_block(s.steps, s.causal), padded = padded_width(keys_of_a_block(s));
     auto* p = static_cast<float*>(worker.scratch(0, static_cast<size_t>(2 * size * padded + size) * sizeof(float)));
+    const bool leaves_out_keys = s.window > 0 || s.starts;
     float *d_p = p + size * padded, *dots = d_p + size * padded;
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.heads; ++h) {
@@ -92,13 +106,13 @@ class CpuAttentionOps final : public AttentionOps {
         float *d_q = static_cast<float*>(a.d_qkv) + in + h * d, *d_k = static_cast<float*>(a.d_qkv) + key_at;
         float* d_v = d_k + s.key_width();
         const bool begins = h % s.group() == 0;
-        if (begins && s.window > 0)
+        if (begins && leaves_out_keys)
           for (int64_t t = 0; t < s.steps; ++t)
             for (float* key : {d_k, d_v}) std::fill_n(key + t * stride, d, 0.0f);
         const float* log_sums = a.log_sums + (b * s.heads + h) * s.steps;
-        for_each_block(s, [&](const Block& block) {
-          const auto [first, queries, first_key, keys] = block;
-          const bool add = first + queries < s.steps || !begins || s.window > 0;
+        for_each_block(s, b, [&](const Block& block) {
+          const auto [first, queries, first_key, keys, starts] = block;
+          const bool add = first + queries < s.steps || !begins || leaves_out_keys;
           const float* block_out = static_cast<const float*>(a.out) + out + first * width;
           const float* d_out = static_cast<const float*>(a.d_out) + out + first * width;
           const CpuMatrix block_q{q + first * stride, stride}, block_d_out{d_out, width};

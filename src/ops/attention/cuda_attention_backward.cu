@@ -19,8 +19,9 @@ struct BackwardPointers {
 };
 
 /// delta of the warp's 16 queries, into shared and global memory. d_out is the warp's rows in shared memory.
-template <class Math, int kWidth>
-__device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const BackwardPointers<typename Math::Element>& a,
+template <class Math, int kWidth, bool kDocuments>
+__device__ __forceinline__ void sum_deltas(const AttentionPlace<kDocuments>& p,
+                                           const BackwardPointers<typename Math::Element>& a,
                                            const typename Math::Element* d_out, int head, int first, float* deltas) {
   using Element = typename Math::Element;
   constexpr int kPer16 = 16 / static_cast<int>(sizeof(Element)), kLanes = kWidth / kPer16;  // per row: 4 to 32
@@ -45,9 +46,9 @@ __device__ __forceinline__ void sum_deltas(const AttentionPlace& p, const Backwa
 }
 
 /// dq: a block has 64 queries and passes over keys and values.
-template <class Math, int kWidth>
+template <class Math, int kWidth, bool kDocuments>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_queries_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
+    attention_queries_kernel(AttentionPlace<kDocuments> p, BackwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
@@ -72,18 +73,20 @@ __global__ void __launch_bounds__(kAttentionThreads)
   copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
   copy_rows<kWidth, kOwnRows>(d_outs, a.d_out + p.out_offset(head), p.out_stride, first, p.steps, p.width);
   commit_copies();
-  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  const int first_tile = p.first_key(first) / Tile::kRows;
   copy_tile(first_tile);
   wait_for_copies<1>();  // of the own rows
   __syncthreads();
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
   sum_deltas<Math, kWidth>(p, a, d_outs + own, head, own_first, deltas + warp * kWarpRows16);
   float log_sum[2], delta[2];  // the logarithm has the base 2
+  int first_keys[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = Math::own_row(lane, h), query = own_first + row;
     log_sum[h] = query < p.steps ? a.log_sums[p.row_offset(head) + query] * kLog2E : 0.0f;
     delta[h] = deltas[warp * kWarpRows16 + row];
+    first_keys[h] = p.first_key(query);
   }
   float dq[kWidth / 8][4] = {};
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
@@ -104,7 +107,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int key = tile * Tile::kRows + Math::tile_row(lane, j, e % 2), h = e / 2;
-        const bool attends = key < p.steps && p.attends(own_first + Math::own_row(lane, h), key);
+        const bool attends = key < p.steps && p.attends(own_first + Math::own_row(lane, h), key, first_keys[h]);
         const float weight = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sum[h])) : 0.0f;
         weights[j][e] = weight * (d_weights[j][e] - delta[h]);
       }
@@ -116,11 +119,16 @@ __global__ void __launch_bounds__(kAttentionThreads)
                            p.width);
 }
 
+/// Blocks at once on a multiprocessor: halves of several documents have as many as those of one. 0: no bound.
+template <class Math, int kWidth, bool kDocuments>
+constexpr int kKeyBlocks = kDocuments && sizeof(typename Math::Element) == 2 && kWidth <= 64 ? (kWidth == 64 ? 3 : 4)
+                                                                                             : 0;
+
 /// dk and dv: a block has 64 keys and passes over the queries of all heads that have them, and over their gradients.
 /// Products are transposed: rows are keys.
-template <class Math, int kWidth>
-__global__ void __launch_bounds__(kAttentionThreads)
-    attention_keys_kernel(AttentionPlace p, BackwardPointers<typename Math::Element> a) {
+template <class Math, int kWidth, bool kDocuments>
+__global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<Math, kWidth, kDocuments>)
+    attention_keys_kernel(AttentionPlace<kDocuments> p, BackwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
@@ -135,7 +143,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int first = static_cast<int>(blockIdx.x) * kOwnRows, own_first = first + warp * kWarpRows16;
   const int key_head = static_cast<int>(blockIdx.y);
   const int first_tile = p.causal ? first / Tile::kRows : 0;
-  const int end_tile = (min(p.steps, first + kOwnRows - 1 + p.window) + Tile::kRows - 1) / Tile::kRows;
+  const int end_tile = (p.end_query(first + kOwnRows - 1) + Tile::kRows - 1) / Tile::kRows;
   const int tiles_of_head = end_tile - first_tile, num_tiles = p.group * tiles_of_head;
   const auto copy_tile = [&](int tile) {
     const int head = key_head * p.group + tile / tiles_of_head;
@@ -155,6 +163,12 @@ __global__ void __launch_bounds__(kAttentionThreads)
   copy_rows<kWidth, kOwnRows>(keys, a.qkv + p.key_offset(0, key_head), p.qkv_stride, first, p.steps, p.width);
   copy_rows<kWidth, kOwnRows>(values, a.qkv + p.key_offset(1, key_head), p.qkv_stride, first, p.steps, p.width);
   copy_tile(0);
+  unsigned num_queries[2];  // that attend to the lane's keys, from the key's own step on
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int key = own_first + Math::own_row(lane, h);
+    num_queries[h] = static_cast<unsigned>(max(p.end_query(key) - key, 0));
+  }
   float dk[kWidth / 8][4] = {}, dv[kWidth / 8][4] = {};
   const int own = warp * kWarpRows16 * Tile::kStride;  // offset of the warp's rows
   for (int tile = 0; tile < num_tiles; ++tile) {
@@ -175,7 +189,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int row = Math::tile_row(lane, j, e % 2), query = first_query + row;
-        const bool attends = query < p.steps && p.attends(query, own_first + Math::own_row(lane, e / 2));
+        const int key = own_first + Math::own_row(lane, e / 2);
+        const bool attends = kDocuments ? static_cast<unsigned>(query - key) < num_queries[e / 2]
+                                        : query < p.steps && p.attends(query, key, 0);
         weights[j][e] = attends ? fast_exp2(fmaf(weights[j][e], p.scale_log2, -log_sums[row] * kLog2E)) : 0.0f;
       }
     Math::template across<kWidth>(dv, weights, queries + Tile::kTileElements);
@@ -205,7 +221,7 @@ void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& 
   if (static_cast<size_t>(rows) * sizeof(float) > workspace.bytes)
     throw Error(Cause::usage, "the gradient of attention with " + std::to_string(rows) + " rows of scores in one call",
                 "a smaller micro-batch");
-  with_attention(s.type, math, s.head_width, [&](auto products, auto width) {
+  with_attention(s, math, [&](auto products, auto width, auto documents) {
     using Math = decltype(products);
     using Tile = AttentionTile<Math, width>;
     using Element = typename Math::Element;
@@ -213,10 +229,12 @@ void launch_attention_gradient(const KernelLaunch& launch, const GemmWorkspace& 
     const BackwardPointers<Element> pointers{static_cast<const Element*>(a.qkv),   static_cast<const Element*>(a.out),
                                              static_cast<const Element*>(a.d_out), a.log_sums,
                                              static_cast<float*>(workspace.data),  static_cast<Element*>(a.d_qkv)};
-    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_queries_kernel<Math, width>,
-                            "attention_queries_kernel", place_of(s), pointers);
-    launch_attention_kernel(launch, attention_blocks(s, s.key_heads()), kBytes, attention_keys_kernel<Math, width>,
-                            "attention_keys_kernel", place_of(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes,
+                            attention_queries_kernel<Math, width, documents>, "attention_queries_kernel",
+                            place_of<documents>(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.key_heads()), kBytes,
+                            attention_keys_kernel<Math, width, documents>, "attention_keys_kernel",
+                            place_of<documents>(s), pointers);
   });
 }
 

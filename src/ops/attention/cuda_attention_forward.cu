@@ -46,9 +46,9 @@ __device__ __forceinline__ void soften(float (&scores)[kN][4], RunningSoftmax& s
   }
 }
 
-template <class Math, int kWidth>
+template <class Math, int kWidth, bool kDocuments>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_kernel(AttentionPlace p, ForwardPointers<typename Math::Element> a) {
+    attention_kernel(AttentionPlace<kDocuments> p, ForwardPointers<typename Math::Element> a) {
   using Tile = AttentionTile<Math, kWidth>;
   using Element = typename Math::Element;
   constexpr int kN = Tile::kN;
@@ -69,10 +69,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
     commit_copies();
   };
   copy_rows<kWidth, kOwnRows>(queries, a.qkv + p.query_offset(head), p.qkv_stride, first, p.steps, p.width);
-  const int first_tile = first_key_tile(p, first, Tile::kRows);
+  const int first_tile = p.first_key(first) / Tile::kRows;
   copy_tile(first_tile);
   float out[kWidth / 8][4] = {};
   RunningSoftmax softmax;
+  int first_keys[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) first_keys[h] = p.first_key(own_first + Math::own_row(lane, h));
+  const int whole_from = p.first_key(own_first + kWarpRows16 - 1);  // keys that no query of the warp leaves out
   const int num_tiles = key_tiles(p, first + kOwnRows - 1, Tile::kRows);
   const Element* own = queries + warp * kWarpRows16 * Tile::kStride;
   for (int tile = first_tile; tile < num_tiles; ++tile) {
@@ -88,13 +92,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
     float scores[kN][4] = {};
     Math::template along<kWidth>(scores, own, keys);
     if (past_key > p.steps || (p.causal && past_key > own_first + 1) ||
-        first_key + p.window < own_first + kWarpRows16) {
+        (kDocuments ? first_key < whole_from : first_key + p.window < own_first + kWarpRows16)) {
 #pragma unroll
       for (int j = 0; j < kN; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int key = first_key + Math::tile_row(lane, j, e % 2), query = own_first + Math::own_row(lane, e / 2);
-          if (key >= p.steps || !p.attends(query, key)) scores[j][e] = -INFINITY;
+          if (key >= p.steps || !p.attends(query, key, first_keys[e / 2])) scores[j][e] = -INFINITY;
         }
     }
     soften(scores, softmax, out, p.scale_log2);
@@ -119,15 +123,15 @@ void launch_attention(const KernelLaunch& launch, MathMode math, const Attention
   const AttentionShape& s = a.shape;
   check_attention(s, {a.qkv, a.out});
   if (s.batch * s.steps * s.heads == 0) return;
-  with_attention(s.type, math, s.head_width, [&](auto products, auto width) {
+  with_attention(s, math, [&](auto products, auto width, auto documents) {
     using Math = decltype(products);
     using Tile = AttentionTile<Math, width>;
     using Element = typename Math::Element;
     constexpr size_t kBytes = (Tile::kOwnElements + 4 * Tile::kTileElements) * sizeof(Element);
     const ForwardPointers<Element> pointers{static_cast<const Element*>(a.qkv), static_cast<Element*>(a.out),
                                             a.log_sums};
-    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_kernel<Math, width>,
-                            "attention_kernel", place_of(s), pointers);
+    launch_attention_kernel(launch, attention_blocks(s, s.heads), kBytes, attention_kernel<Math, width, documents>,
+                            "attention_kernel", place_of<documents>(s), pointers);
   });
 }
 

@@ -1,5 +1,5 @@
-// Attention on CUDA: cuDNN's fused kernels for bf16 and f16 where it has them, own kernels for everything else. Where
-// both work, the faster is chosen by timing, once per problem.
+// Attention on CUDA: cuDNN's fused kernels for bf16 and f16 where it has them, own kernels for everything else and for
+// rows of several documents. Where both work, the faster is chosen by timing, once per problem.
 #include <fmt/format.h>
 
 #include <optional>
@@ -83,7 +83,7 @@ class CudaAttentionOps final : public AttentionOps {
   static int64_t log_sums_of(const AttentionShape& s) { return s.batch * s.steps * s.heads; }
 
   bool cudnn_works(const AttentionShape& s, bool backward, std::initializer_list<const void*> pointers) {
-    if (s.type != DType::bf16 && s.type != DType::f16) return false;
+    if ((s.type != DType::bf16 && s.type != DType::f16) || s.starts) return false;  // documents: by own kernels
     if (s.head_width < 8 || s.head_width > kMostHeadWidth || s.head_width % 8 != 0) return false;
     for (const void* pointer : pointers)
       if (reinterpret_cast<uintptr_t>(pointer) % 16 != 0) return false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <type_traits>
 
 #include "ops/attention/cuda_attention.h"
 #include "ops/attention/cuda_attention_math.cuh"
@@ -28,12 +29,14 @@ struct AttentionTile {
 };
 
 /// The problem as the kernels see it. Rows of q, k, v and of their gradients are `qkv_stride` elements apart, rows of
-/// out and d_out `out_stride`.
+/// out and d_out `out_stride`. kDocuments: rows of the batch have several documents, whose `starts` bound the keys.
+template <bool kDocuments>
 struct AttentionPlace {
   int steps, heads, key_heads, group, width;
   int64_t qkv_stride, out_stride;
   bool causal;
   int window;               // far more than the steps: none
+  const int32_t* starts;    // AttentionShape::starts, with documents
   float scale, scale_log2;  // 1 / sqrt(width); times log2(e)
 
   /// Offset of the first row of a head of q in the block's row of the batch.
@@ -51,12 +54,30 @@ struct AttentionPlace {
   __device__ __forceinline__ int64_t row_offset(int head) const {
     return (static_cast<int64_t>(blockIdx.z) * heads + head) * steps;
   }
-  __device__ __forceinline__ bool attends(int query, int key) const {
-    return (!causal || key <= query) && key > query - window;
+  /// The first key that a query attends to; grows with the query.
+  __device__ __forceinline__ int first_key(int query) const {
+    int start = 0;
+    if constexpr (kDocuments) start = starts[static_cast<int64_t>(blockIdx.z) * steps + min(query, steps - 1)];
+    return max(query - window + 1, start);
+  }
+  /// Without documents the window says the first key, in fewer registers.
+  __device__ __forceinline__ bool attends(int query, int key, int first_key_of_query) const {
+    return (!causal || key <= query) && key >= (kDocuments ? first_key_of_query : query - window + 1);
+  }
+  /// The query behind the last one that attends to a key.
+  __device__ __forceinline__ int end_query(int key) const {
+    int end = min(steps, key + window);
+    if constexpr (kDocuments)
+      for (int low = key; low < end;) {
+        const int middle = (low + end) / 2;
+        first_key(middle) <= key ? low = middle + 1 : end = middle;
+      }
+    return end;
   }
 };
 
-inline AttentionPlace place_of(const AttentionShape& s) {
+template <bool kDocuments>
+AttentionPlace<kDocuments> place_of(const AttentionShape& s) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.head_width));
   constexpr int kNoWindow = 1 << 30;
   return {static_cast<int>(s.steps),
@@ -68,6 +89,7 @@ inline AttentionPlace place_of(const AttentionShape& s) {
           s.query_width(),
           s.causal,
           s.window > 0 ? static_cast<int>(s.window) : kNoWindow,
+          s.starts,
           scale,
           scale * kLog2E};
 }
@@ -113,12 +135,9 @@ __device__ __forceinline__ void store_rows(typename Math::Element* rows, const f
   }
 }
 
-/// The first tile of keys that queries from `first` on attend to.
-__device__ __forceinline__ int first_key_tile(const AttentionPlace& p, int first, int tile) {
-  return max(first - p.window + 1, 0) / tile;
-}
 /// Number of tiles of kTile keys that queries up to `last` attend to.
-__device__ __forceinline__ int key_tiles(const AttentionPlace& p, int last, int tile) {
+template <bool kDocuments>
+__device__ __forceinline__ int key_tiles(const AttentionPlace<kDocuments>& p, int last, int tile) {
   const int keys = p.causal ? min(last + 1, p.steps) : p.steps;
   return (keys + tile - 1) / tile;
 }
@@ -133,16 +152,20 @@ __device__ __forceinline__ float max_of_row(float value) {
   return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
-/// Calls use(Math{}, width) with the products of the type and mode, and the padded head width as a constant.
+/// Calls use(Math{}, width, documents) with the products of the type and mode, and the padded head width and whether
+/// there are documents as constants.
 template <class Use>
-void with_attention(DType type, MathMode math, int64_t head_width, const Use& use) {
-  const auto with_width = [&](auto products) {
-    if (head_width <= 32) return use(products, std::integral_constant<int, 32>{});
-    if (head_width <= 64) return use(products, std::integral_constant<int, 64>{});
-    use(products, std::integral_constant<int, 128>{});
+void with_attention(const AttentionShape& s, MathMode math, const Use& use) {
+  const auto with_documents = [&](auto products, auto width) {
+    s.starts ? use(products, width, std::true_type{}) : use(products, width, std::false_type{});
   };
-  if (type == DType::bf16) return with_width(HalfMath<__nv_bfloat16>{});
-  if (type == DType::f16) return with_width(HalfMath<__half>{});
+  const auto with_width = [&](auto products) {
+    if (s.head_width <= 32) return with_documents(products, std::integral_constant<int, 32>{});
+    if (s.head_width <= 64) return with_documents(products, std::integral_constant<int, 64>{});
+    with_documents(products, std::integral_constant<int, 128>{});
+  };
+  if (s.type == DType::bf16) return with_width(HalfMath<__nv_bfloat16>{});
+  if (s.type == DType::f16) return with_width(HalfMath<__half>{});
   math == MathMode::fp32 ? with_width(FloatMath<true>{}) : with_width(FloatMath<false>{});
 }
 

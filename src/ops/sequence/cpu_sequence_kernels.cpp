@@ -170,10 +170,12 @@ inline int64_t attended(const ScoreRows& a, int64_t row) {
   return a.causal && last < a.keys ? last : a.keys;
 }
 
-/// Masks the scores of the steps before the window, up to a whole vector, before which there are zeros. Returns the
-/// first step of that vector.
-inline int64_t mask_before_window(const ScoreRows& a, float* row, int64_t keys, float* gradient) {
-  const int64_t first = a.window > 0 && keys > a.window ? keys - a.window : 0, whole = first / kLanes * kLanes;
+/// Masks the scores of the keys before the first one that query `r` attends to, up to a whole vector, before which
+/// there are zeros. Returns the first key of that vector.
+inline int64_t mask_before_first(const ScoreRows& a, int64_t r, float* row, int64_t keys, float* gradient) {
+  const int64_t in_window = a.window > 0 && keys > a.window ? keys - a.window : 0;
+  const int64_t in_document = a.starts ? a.starts[r] - a.first_key : 0;
+  const int64_t first = in_window > in_document ? in_window : in_document, whole = first / kLanes * kLanes;
   for (int64_t i = whole; i < first; ++i) row[i] = -INFINITY;
   for (int64_t i = 0; i < whole; i += kLanes) {
     store(row + i, Lanes{}, Whole{});
@@ -192,7 +194,7 @@ AMDAHL_KERNEL void softmax_rows(const ScoreRows& a, float* log_sums, float* inve
   const float scale = a.scale;
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
-    const int64_t keys = attended(a, r), first = mask_before_window(a, row, keys, nullptr);
+    const int64_t keys = attended(a, r), first = mask_before_first(a, r, row, keys, nullptr);
     float* const scores = row + first;
     Lanes largest = lowest;
     for_each_vector(keys - first,
@@ -215,7 +217,7 @@ AMDAHL_KERNEL void softmax_gradient(const ScoreRows& a, float* d_p, const float*
   for (int64_t r = 0; r < a.rows; ++r) {
     float* row = a.scores + r * a.stride;
     float* gradient = d_p + r * a.stride;
-    const int64_t keys = attended(a, r), first = mask_before_window(a, row, keys, gradient);
+    const int64_t keys = attended(a, r), first = mask_before_first(a, r, row, keys, gradient);
     const float log_sum = log_sums[r], dot = dots[r];
     float *const scores = row + first, *const d_scores = gradient + first;
     for_each_vector(keys - first, [&](int64_t i, auto n) {
@@ -251,7 +253,8 @@ AMDAHL_KERNEL void embedding_forward(const EmbeddingForward& a) {
       const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
       const bool is_here = !a.is_shard || (token >= 0 && token < a.vocabulary);
       const float* entry = a.table + (is_here ? token : 0) * a.width;
-      const float* position = a.positions ? a.positions + t * a.width : nullptr;
+      const int64_t place = a.starts ? t - a.starts[r * a.steps + t] : t;
+      const float* position = a.positions ? a.positions + place * a.width : nullptr;
       float* out = a.out + (r * a.steps + t) * a.width;
       for_each_vector(a.width, [&](int64_t i, auto n) {
         Lanes v = is_here ? load(entry + i, n) : Lanes{};
@@ -276,7 +279,8 @@ AMDAHL_KERNEL void embedding_backward(const EmbeddingBackward& a) {
       const float* d_out = a.d_out + (r * a.steps + t) * a.width;
       const int64_t token = static_cast<int64_t>(a.tokens[r * a.steps + t]) - a.first;
       if (!a.is_shard || (token >= 0 && token < a.vocabulary)) add_to(a.d_table + token * a.width, d_out, a.width);
-      if (a.d_positions) add_to(a.d_positions + t * a.width, d_out, a.width);
+      const int64_t place = a.starts ? t - a.starts[r * a.steps + t] : t;
+      if (a.d_positions) add_to(a.d_positions + place * a.width, d_out, a.width);
       if (a.d_common) add_to(a.d_common, d_out, a.width);
     }
 }

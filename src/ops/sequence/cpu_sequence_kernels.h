@@ -16,8 +16,10 @@ struct ScoreRows {
   int64_t stride;  // a multiple of 16, the widest vector; columns in [keys, stride) may be overwritten
   int64_t first;
   bool causal;
-  float scale;         // positive
-  int64_t window = 0;  // 0: none
+  float scale;                      // positive
+  int64_t window = 0;               // 0: none
+  const int32_t* starts = nullptr;  // [rows] the first step that each query attends to; null: all do to the first
+  int64_t first_key = 0;            // the step of the first key
 };
 
 /// to[columns, rows] = transpose of from[rows, columns]; strides are floats from one row to the next.

@@ -11,6 +11,15 @@ size_t row_bytes(int64_t width) { return static_cast<size_t>(width) * sizeof(flo
 
 class CpuSequenceOps final : public SequenceOps {
  public:
+  void document_starts(Stream& stream, const DocumentStarts& a) override {
+    as_cpu(stream).enqueue([a] {
+      for (int64_t r = 0; r < a.rows; ++r)
+        for (int64_t t = 0, start = 0; t < a.steps; ++t) {
+          if (static_cast<int64_t>(a.tokens[r * a.steps + t]) == a.end) start = t;
+          a.starts[r * a.steps + t] = static_cast<int32_t>(start);
+        }
+    });
+  }
   void embedding_forward(Stream& stream, const EmbeddingForward& a) override {
     as_cpu(stream).enqueue([this, a] { kernels_.embedding_forward(a); });
   }

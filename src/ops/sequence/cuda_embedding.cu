@@ -17,15 +17,30 @@ namespace {
 constexpr int kRunThreads = 64, kMostChunk = 64, kLeastChunk = 8;
 constexpr int kAhead = 8;  // rows that are loaded at once
 
-/// keys[i] = token i, or `vocabulary` if it is not in the table; places[i] = i.
-__global__ void __launch_bounds__(kThreads) token_keys_kernel(const float* tokens, uint32_t* keys, uint32_t* places,
-                                                              int64_t count, int64_t vocabulary, int64_t first) {
+/// Token i, or `vocabulary` if it is not in the table.
+struct TokenKey {
+  const float* tokens;
+  int64_t vocabulary, first;
+  __device__ __forceinline__ int64_t operator()(int64_t i) const {
+    const float token = tokens[i] - static_cast<float>(first);
+    return token >= 0 && token < static_cast<float>(vocabulary) ? static_cast<int64_t>(token) : vocabulary;
+  }
+};
+
+/// The position of token i in its document.
+struct PositionKey {
+  const int32_t* starts;
+  int64_t steps;
+  __device__ __forceinline__ int64_t operator()(int64_t i) const { return i % steps - starts[i]; }
+};
+
+/// keys[i] = key(i); places[i] = i.
+template <class Key>
+__global__ void __launch_bounds__(kThreads) keys_kernel(Key key, uint32_t* keys, uint32_t* places, int64_t count) {
   let_successor_start();
   wait_for_predecessor();
   for (int64_t i = thread_index(); i < count; i += thread_count()) {
-    const float token = tokens[i] - static_cast<float>(first);
-    const bool valid = token >= 0 && token < static_cast<float>(vocabulary);
-    keys[i] = static_cast<uint32_t>(valid ? static_cast<int64_t>(token) : vocabulary);
+    keys[i] = static_cast<uint32_t>(key(i));
     places[i] = static_cast<uint32_t>(i);
   }
 }
@@ -155,24 +170,26 @@ int bits_of(int64_t value) {
 }
 
 template <int kVec>
-void sum_runs(const KernelLaunch& launch, const SortedTokens& sorted, const EmbeddingBackward& a, float* partials) {
-  const dim3 blocks(num_blocks(sorted.count, sorted.chunk), num_blocks(a.width, int64_t{kRunThreads} * kVec));
-  launch_early_shared(launch, {blocks, kRunThreads, 0}, sum_runs_kernel<kVec>, "sum_runs_kernel", sorted, a.d_out,
-                      a.d_table, partials);
-  launch_early_shared(launch, {blocks, kRunThreads, 0}, join_runs_kernel<kVec>, "join_runs_kernel", sorted, a.d_table,
+void sum_runs(const KernelLaunch& launch, const SortedTokens& sorted, const float* d_out, float* d_table,
+              float* partials) {
+  const dim3 blocks(num_blocks(sorted.count, sorted.chunk), num_blocks(sorted.width, int64_t{kRunThreads} * kVec));
+  launch_early_shared(launch, {blocks, kRunThreads, 0}, sum_runs_kernel<kVec>, "sum_runs_kernel", sorted, d_out,
+                      d_table, partials);
+  launch_early_shared(launch, {blocks, kRunThreads, 0}, join_runs_kernel<kVec>, "join_runs_kernel", sorted, d_table,
                       partials);
 }
 
-}  // namespace
-
-void launch_embedding_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace, const EmbeddingBackward& a) {
+/// Adds the gradients of all tokens to the rows of a table that their keys name, which are below `vocabulary`.
+template <class Key>
+void add_to_table(const KernelLaunch& launch, const GemmWorkspace& workspace, const EmbeddingBackward& a, Key key,
+                  int64_t vocabulary, float* d_table) {
   const int64_t count = a.rows * a.steps;
   if (count * a.width == 0) return;
   const size_t array_bytes = static_cast<size_t>(count) * sizeof(uint32_t);
   WorkspaceArrays arrays(workspace);
   uint32_t* lists[4];  // keys and places, before and after sorting
   for (uint32_t*& list : lists) list = static_cast<uint32_t*>(arrays.take(array_bytes));
-  const int bits = bits_of(a.vocabulary);
+  const int bits = bits_of(vocabulary);
   size_t sort_bytes = 0;
   const RelaxedCapture relaxed;  // the sort asks for the attributes of its kernels
   const auto sort = [&](void* memory) {
@@ -194,13 +211,25 @@ void launch_embedding_gradient(const KernelLaunch& launch, const GemmWorkspace& 
   auto* partials = static_cast<float*>(arrays.take(chunks() * row_bytes));
   if (!partials) too_many(count);
 
-  launch_early(launch, streaming_blocks(launch, count), kThreads, token_keys_kernel, "token_keys_kernel", a.tokens,
-               lists[0], lists[2], count, a.vocabulary, a.first);
+  launch_early(launch, streaming_blocks(launch, count), kThreads, keys_kernel<Key>, "keys_kernel", key, lists[0],
+               lists[2], count);
   cuda_check(sort(sort_memory), launch.device_index, "cub::DeviceRadixSort::SortPairs");
-  const SortedTokens sorted{lists[1], lists[3], static_cast<int>(count), chunk, static_cast<uint32_t>(a.vocabulary),
+  const SortedTokens sorted{lists[1], lists[3], static_cast<int>(count), chunk, static_cast<uint32_t>(vocabulary),
                             a.width};
-  const bool vector = a.width % 4 == 0 && aligned16(a.d_out) && aligned16(a.d_table);
-  vector ? sum_runs<4>(launch, sorted, a, partials) : sum_runs<1>(launch, sorted, a, partials);
+  const bool vector = a.width % 4 == 0 && aligned16(a.d_out) && aligned16(d_table);
+  vector ? sum_runs<4>(launch, sorted, a.d_out, d_table, partials)
+         : sum_runs<1>(launch, sorted, a.d_out, d_table, partials);
+}
+
+}  // namespace
+
+void launch_embedding_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace, const EmbeddingBackward& a) {
+  add_to_table(launch, workspace, a, TokenKey{a.tokens, a.vocabulary, a.first}, a.vocabulary, a.d_table);
+}
+
+void launch_document_positions_gradient(const KernelLaunch& launch, const GemmWorkspace& workspace,
+                                        const EmbeddingBackward& a) {
+  add_to_table(launch, workspace, a, PositionKey{a.starts, a.steps}, a.steps, a.d_positions);
 }
 
 }  // namespace amdahl

@@ -57,9 +57,37 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(EmbeddingForward a)
     Floats<kVec> value = filled<kVec>(a.is_shard ? 0.0f : NAN);  // of a token that is not in the table
     if (token >= 0 && token < static_cast<float>(a.vocabulary))
       value = load_floats<kVec>(a.table + static_cast<int64_t>(token) * a.width + at.column);
-    if (a.positions) add_floats(value, a.positions + at.step * a.width + at.column);
+    const int64_t place = a.starts ? at.step - a.starts[position] : at.step;  // in its document
+    if (a.positions) add_floats(value, a.positions + place * a.width + at.column);
     if (a.common) add_floats(value, a.common + at.column);
     store_floats(a.out + position * a.width + at.column, value);
+  }
+}
+
+/// A block has one row, and passes over its steps.
+__global__ void __launch_bounds__(kThreads) document_starts_kernel(DocumentStarts a) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ int last_of_warp[kWarps];
+  let_successor_start();
+  wait_for_predecessor();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * a.steps;
+  int before = 0;  // where the document of the step before these ones begins
+  for (int64_t first = 0; first < a.steps; first += kThreads) {
+    const int64_t step = first + threadIdx.x;
+    const bool begins = step < a.steps && static_cast<int64_t>(a.tokens[row + step]) == a.end;
+    const unsigned in_warp = __ballot_sync(0xffffffffu, begins), up_to_lane = in_warp & (0xffffffffu >> (31 - lane));
+    const int origin = static_cast<int>(first) + warp * kWarp;
+    const auto last = [&](unsigned lanes) { return lanes != 0 ? origin + 31 - __clz(static_cast<int>(lanes)) : -1; };
+    if (lane == 0) last_of_warp[warp] = last(in_warp);
+    __syncthreads();
+    int start = before;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) start = max(start, last_of_warp[w]);
+      before = max(before, last_of_warp[w]);
+    }
+    if (step < a.steps) a.starts[row + step] = max(start, last(up_to_lane));
+    __syncthreads();  // before the next steps are written
   }
 }
 
@@ -148,6 +176,11 @@ void launch_embedding(const KernelLaunch& launch, const EmbeddingForward& a) {
   const bool vector = vectorises(a.width, {a.table, a.positions, a.common, a.out});
   launch_early(launch, streaming_blocks(launch, vector ? count / kVector : count), kThreads,
                vector ? embedding_kernel<kVector> : embedding_kernel<1>, "embedding_kernel", a);
+}
+
+void launch_document_starts(const KernelLaunch& launch, const DocumentStarts& a) {
+  if (a.rows * a.steps == 0) return;
+  launch_early(launch, static_cast<unsigned>(a.rows), kThreads, document_starts_kernel, "document_starts_kernel", a);
 }
 
 void launch_add_positions(const KernelLaunch& launch, const AddPositions& a) {

@@ -1,6 +1,7 @@
 // The CUDA families of normalisation and sequences: own kernels, one or a few launches per call.
 #include <utility>
 
+#include "device/cuda_check.h"
 #include "ops/cuda_context.h"
 #include "ops/gemm/cuda_matmul.h"
 #include "ops/sequence/cuda_norm.h"
@@ -30,13 +31,21 @@ class CudaNormOps final : public NormOps {
 class CudaSequenceOps final : public SequenceOps {
  public:
   explicit CudaSequenceOps(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  void document_starts(Stream& stream, const DocumentStarts& a) override {
+    launch_document_starts(context_->begin(stream).launch, a);
+  }
   void embedding_forward(Stream& stream, const EmbeddingForward& a) override {
     launch_embedding(context_->begin(stream).launch, a);
   }
   void embedding_backward(Stream& stream, const EmbeddingBackward& a) override {
     const StreamMemory& memory = context_->begin(stream);
     launch_embedding_gradient(memory.launch, memory.workspace, a);
-    if (a.d_positions) sum_positions(memory, a.d_out, a.d_positions, a.rows, a.steps * a.width, a.accumulate);
+    if (a.d_positions && a.starts) {
+      if (!a.accumulate) fill_zero(memory, a.d_positions, a.steps * a.width);
+      launch_document_positions_gradient(memory.launch, memory.workspace, a);
+    } else if (a.d_positions) {
+      sum_positions(memory, a.d_out, a.d_positions, a.rows, a.steps * a.width, a.accumulate);
+    }
     if (a.d_common) sum_positions(memory, a.d_out, a.d_common, a.rows * a.steps, a.width, a.accumulate);
   }
   void add_positions(Stream& stream, const AddPositions& a) override {
@@ -61,6 +70,10 @@ class CudaSequenceOps final : public SequenceOps {
   }
 
  private:
+  static void fill_zero(const StreamMemory& memory, float* values, int64_t count) {
+    cuda_check(cudaMemsetAsync(values, 0, static_cast<size_t>(count) * sizeof(float), memory.launch.stream),
+               memory.launch.device_index, "cudaMemsetAsync");
+  }
   static void sum_positions(const StreamMemory& memory, const float* x, float* out, int64_t rows, int64_t width,
                             bool accumulate) {
     launch_column_sums(

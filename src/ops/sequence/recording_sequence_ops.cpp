@@ -100,6 +100,9 @@ class RecordingAttentionOps final : public AttentionOps {
 class RecordingSequenceOps final : public SequenceOps {
  public:
   explicit RecordingSequenceOps(const Notes& notes) : notes_(notes) {}
+  void document_starts(Stream&, const DocumentStarts& a) override {
+    notes_.add({"document_starts", {}, floats(2 * a.rows * a.steps)});
+  }
   void embedding_forward(Stream&, const EmbeddingForward& a) override {
     notes_.add({"embedding_forward", {}, floats(a.rows * a.steps * a.width * (a.positions ? 3 : 2))});
   }

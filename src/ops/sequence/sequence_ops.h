@@ -12,7 +12,14 @@
 
 namespace amdahl {
 
-/// out[r,t,:] = table[tokens[r,t],:] + positions[t,:] + common[:].
+/// starts[r,t]: the last step up to t whose token is `end`, where the document of step t begins; 0 where there is none.
+struct DocumentStarts {
+  const float* tokens;  // [rows, steps]
+  int32_t* starts;      // [rows, steps]
+  int64_t rows, steps, end;
+};
+
+/// out[r,t,:] = table[tokens[r,t],:] + positions[t - starts[r,t],:] + common[:].
 struct EmbeddingForward {
   const float* tokens;     // [rows, steps], each in [0, vocabulary)
   const float* table;      // [vocabulary, width]
@@ -20,8 +27,9 @@ struct EmbeddingForward {
   const float* common;     // [width] token type 0; null: none
   float* out;              // [rows, steps, width]
   int64_t rows, steps, width, vocabulary;
-  int64_t first = 0;      // token of the table's first row
-  bool is_shard = false;  // other tokens are in other tables, and add nothing here
+  int64_t first = 0;                // token of the table's first row
+  bool is_shard = false;            // other tokens are in other tables, and add nothing here
+  const int32_t* starts = nullptr;  // as DocumentStarts sets them; null: 0
 };
 
 /// d_table[tokens[r,t],:] += d_out[r,t,:]; the table's gradient is always added to: the caller zeroes it. The other
@@ -36,6 +44,7 @@ struct EmbeddingBackward {
   bool accumulate = false;
   int64_t first = 0;  // as in EmbeddingForward
   bool is_shard = false;
+  const int32_t* starts = nullptr;
 };
 
 /// y[r,t,:] = x[r,t,:] + positions[t,:]; x of `type`, y f32 (may be x when `type` is f32).
@@ -115,6 +124,7 @@ struct AbsoluteError {
 class SequenceOps {
  public:
   virtual ~SequenceOps() = default;
+  virtual void document_starts(Stream& stream, const DocumentStarts& a) = 0;
   virtual void embedding_forward(Stream& stream, const EmbeddingForward& a) = 0;
   virtual void embedding_backward(Stream& stream, const EmbeddingBackward& a) = 0;
   virtual void add_positions(Stream& stream, const AddPositions& a) = 0;

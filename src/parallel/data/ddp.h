@@ -32,6 +32,8 @@ std::unique_ptr<GradientSync> make_ordered_sum(const SyncContext& context);
 /// As StrategyRow::traffic_bytes. Of local_sgd: the mean over the steps from one average to the next.
 int64_t compressed_traffic(const ParallelPlan& plan, const ModelSpec& model);
 int64_t ordered_sum_traffic(const ParallelPlan& plan, const ModelSpec& model);
+/// Bytes that it keeps on the rank with most shards.
+int64_t ordered_sum_bytes(const ParallelPlan& plan, const ModelSpec& model);
 int64_t local_sgd_traffic(const ParallelPlan& plan, const ModelSpec& model);
 
 }  // namespace amdahl

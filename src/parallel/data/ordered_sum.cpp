@@ -201,6 +201,8 @@ int64_t running_floats(const ModelSpec& model) {
   return floats;
 }
 
+int64_t side_floats_of(const ModelSpec& model) { return kLossStats + running_floats(model); }
+
 }  // namespace
 
 std::unique_ptr<GradientSync> make_ordered_sum(const SyncContext& context) {
@@ -210,10 +212,24 @@ std::unique_ptr<GradientSync> make_ordered_sum(const SyncContext& context) {
 int64_t ordered_sum_traffic(const ParallelPlan& plan, const ModelSpec& model) {
   if (plan.mesh.dp == 1) return 0;
   const int64_t shards = most_virtual_shards(plan);
-  int64_t floats = shards * (kLossStats + running_floats(model));
+  int64_t floats = shards * side_floats_of(model);
   for (const FloatRange& chunk : make_chunks(make_layout(model).num_floats, plan))
     floats += (shards + 1) * slice_floats(chunk, plan.mesh.dp);
   return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t ordered_sum_bytes(const ParallelPlan& plan, const ModelSpec& model) {
+  const int64_t shards = most_virtual_shards(plan), num_floats = make_layout(model).num_floats;
+  const int ranks = plan.mesh.dp;
+  int64_t floats = (shards + ranks * shards + 2) * side_floats_of(model);
+  if (ranks == 1) return static_cast<int64_t>(float_bytes(floats + num_floats));
+  int64_t most = 0;
+  for (const FloatRange& chunk : make_chunks(num_floats, plan)) {
+    const int64_t sent = shards * ranks * slice_floats(chunk, ranks);
+    floats += sent;
+    most = std::max(most, sent);
+  }
+  return static_cast<int64_t>(float_bytes(floats + most));
 }
 
 }  // namespace amdahl

@@ -217,7 +217,11 @@ void StageRunner::evaluate(const float* features, const float* targets, int64_t 
     Stage& stage = *each;
     const Action action{ActionKind::forward, stage.number, 0};
     const bool first = stage.number == 0, last = stage.number + 1 == schedule_.num_stages;
-    const BatchView batch{first ? features : stage.input_of(0), last ? targets : nullptr, rows, 0, all_rows};
+    const BatchView batch{.features = first ? features : stage.input_of(0),
+                          .targets = last ? targets : nullptr,
+                          .rows = rows,
+                          .global_rows = all_rows,
+                          .tokens = features};
     if (!first) receive_input(stage, action, rows, {});
     stage.model->forward(*compute_, batch, false, stage.slot_of(0));
     if (last)
@@ -243,11 +247,13 @@ BatchView StageRunner::batch_of(const Stage& stage, int micro_batch, const float
                                 const float* targets) const {
   const RowRange rows = even_share(options_.global_batch, schedule_.num_micro_batches, micro_batch);
   const bool first = stage.number == 0, last = stage.number + 1 == schedule_.num_stages;
-  return {.features = first ? features + rows.begin * spec_.input_width : stage.input_of(micro_batch),
+  const float* const own = features ? features + rows.begin * spec_.input_width : nullptr;
+  return {.features = first ? own : stage.input_of(micro_batch),
           .targets = last ? targets + rows.begin * spec_.target_width() : nullptr,
           .rows = rows.rows(),
           .row_offset = options_.first_row + rows.begin,
-          .global_rows = options_.all_rows};
+          .global_rows = options_.all_rows,
+          .tokens = own};
 }
 
 void StageRunner::forward(Stage& stage, const Action& action, const float* features, const float* targets,

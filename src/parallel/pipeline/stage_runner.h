@@ -59,8 +59,9 @@ class StageRunner {
   /// Fresh parameters and step counts. Blocks.
   void initialise();
   /// Enqueues forward, loss and backward of all micro-batches. `features` [global_batch, input width] is read on the
-  /// rank of the first stage, `targets` on the rank of the last one. Each stage's model then holds its gradients.
-  /// The same arguments can be captured in a graph after a call of join: everything else a step does is in order.
+  /// rank of the first stage, with LayerSpec::end_token on every rank; `targets` on the rank of the last one. Each
+  /// stage's model then holds its gradients. The same arguments can be captured in a graph after a call of join:
+  /// everything else a step does is in order.
   void enqueue_gradients(const float* features, const float* targets, const StageHooks& hooks = {});
   /// Enqueues messages alone, `times` times: the activations of a micro-batch from the first stage to the last one,
   /// then its gradients back, each message after the one before has arrived. Overwrites what stages keep of it. Every

@@ -102,6 +102,24 @@ std::string model_refusal(const ModelSpec& model) {
   }
 }
 
+TEST(ModelSpec, DocumentsNeedCausalBlocksAndATokenOfTheVocabulary) {
+  ModelSpec model = find_model_preset("gpt2");
+  model.layers.front().end_token = 50'256;
+  EXPECT_EQ(model_refusal(model), "accepted");
+  model.layers.front().end_token = 50'257;
+  EXPECT_EQ(model_refusal(model), "model 'gpt2': its end_token is 50257 in a vocabulary of 50257");
+  model.layers.front().end_token = 0;
+  model.layers[3].causal = false;
+  EXPECT_EQ(model_refusal(model),
+            "model 'gpt2': end_token 0 divides rows into documents, and layer 3 (transformer_block) does not keep to "
+            "them");
+  model = find_model_preset("bert-base");
+  model.layers.front().end_token = 102;
+  EXPECT_EQ(model_refusal(model),
+            "model 'bert-base': end_token 102 divides rows into documents, and layer 2 (transformer_block) does not "
+            "keep to them");
+}
+
 TEST(ModelSpec, SaysWhereShapesDoNotChain) {
   ModelSpec model = find_model_preset("transformer");
   model.layers[2].units = 96;

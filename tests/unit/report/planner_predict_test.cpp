@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/stage_recording.h"
 #include "plan/shards.h"
 #include "planner/terms.h"
 #include "planner/validate.h"
@@ -122,6 +126,35 @@ TEST(PlannerRates, UnknownConstantsAreRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::usage);
     EXPECT_NE(error.line().find("gemm_tflops"), std::string::npos) << error.line();
+  }
+}
+
+/// Products of Llama 3's vocabulary by operations recorded and by the planner's counts: bytes of operands and results,
+/// with those of a gradient that the next chunk reads, and FLOP.
+TEST(PlannerPredict, CountsTheChunksOfATokenHead) {
+  const ModelSpec model = find_model_preset("llama3.2-1b");
+  const double row_tokens = static_cast<double>(model.input_shape[0]);
+  for (const int64_t rows : {1, 6}) {
+    ParallelPlan plan;
+    plan.global_batch = rows;
+    const LayerWork head = make_workload(model, plan, amdahl_profile()).stages[0].layers.back();
+    const GemmWork& gemm = head.gemms[0];
+    const double tokens = static_cast<double>(rows) * row_tokens, weights = gemm.n * gemm.k;
+    EXPECT_EQ(gemm.count, std::ceil(tokens / 2048)) << "chunks of a GiB in f32";
+    EXPECT_DOUBLE_EQ(head.kernels, 4 * (gemm.count - 1));
+    const double logit_bytes = tokens * gemm.n * amdahl_profile().logit_bytes;
+    const double counted = 4 * 3 * (gemm.count * weights + tokens * (gemm.n + gemm.k)) + head.bytes - logit_bytes;
+    const StageCase whole{.layers = {0, model.layers.size()}, .roles = tensor_roles(model), .rows = rows};
+    double bytes = 0, flops = 0;
+    for (const RecordedOp& op : record_stage(model, whole, BackendKind::cpu, MathMode::fp32).backward.ops) {
+      if (op.products.empty()) continue;
+      const RecordedProduct& product = op.products[0];
+      if (std::max({product.m, product.n, product.k}) < model.vocabulary()) continue;
+      bytes += static_cast<double>(op.bytes);
+      flops += product.flops();
+    }
+    EXPECT_NEAR(counted / bytes, 1, 0.03) << rows;
+    EXPECT_NEAR(6 * tokens * weights / flops, 1, 1e-9) << rows;
   }
 }
 

@@ -260,6 +260,15 @@ TEST(ModelJson, KeepsTheChunksOfATokenHead) {
   EXPECT_EQ(model_from_json(model_to_json(model), "m.json").layers, model.layers);
 }
 
+TEST(ModelJson, KeepsTheEndOfDocuments) {
+  ModelSpec model = find_model_preset("gpt2");
+  EXPECT_EQ(model_to_json(model).find("end_token"), std::string::npos);
+  for (const int64_t end : {0, 50'256}) {
+    model.layers.front().end_token = end;
+    EXPECT_EQ(model_from_json(model_to_json(model), "m.json").layers, model.layers);
+  }
+}
+
 TEST(ModelJson, NamesAnUnknownKindAndAMissingField) {
   const auto refusal_of = [](const std::string& layer) -> std::string {
     try {
