@@ -30,11 +30,21 @@ def rotated(x, cosine, sine):
     return x * cosine + torch.cat((-b, a), -1) * sine
 
 
+class Norm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        y = x.float()
+        return (y * torch.rsqrt(y.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * self.weight.to(x.dtype)
+
+
 class Block(nn.Module):
     def __init__(self, width, heads, kv_heads, head_width, hidden, bias):
         super().__init__()
         self.parts, self.head_width = (heads, kv_heads, kv_heads), head_width
-        self.norm1, self.norm2 = nn.RMSNorm(width, eps=1e-6), nn.RMSNorm(width, eps=1e-6)
+        self.norm1, self.norm2 = Norm(width), Norm(width)
         self.qkv = nn.Linear(width, (heads + 2 * kv_heads) * head_width, bias=bias)
         self.out = nn.Linear(heads * head_width, width, bias=False)
         self.up, self.down = nn.Linear(width, 2 * hidden, bias=False), nn.Linear(hidden, width, bias=False)
@@ -51,7 +61,7 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     def __init__(self, width, blocks, heads, kv_heads, head_width, hidden, vocabulary, bias, tokens):
         super().__init__()
-        self.table, self.norm = nn.Embedding(vocabulary, width), nn.RMSNorm(width, eps=1e-6)
+        self.table, self.norm = nn.Embedding(vocabulary, width), Norm(width)
         self.blocks = nn.ModuleList(Block(width, heads, kv_heads, head_width, hidden, bias) for _ in range(blocks))
         angles = torch.outer(torch.arange(tokens), 1e6 ** (-torch.arange(0, head_width, 2) / head_width)).repeat(1, 2)
         self.register_buffer("cosine", angles.cos().bfloat16())
