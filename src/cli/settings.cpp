@@ -118,7 +118,7 @@ std::string take_config(std::vector<std::string>& words, const std::map<std::str
     if (words[i] != kConfig && !words[i].starts_with(std::string(kConfig) + "=")) continue;
     const bool joined = words[i] != kConfig;
     if (!joined && i + 1 == words.size()) throw Error(Cause::usage, "--config lacks its file", "--config FILE.toml");
-    const std::string file = joined ? words[i].substr(kConfig.size() + 1) : words[i + 1];
+    std::string file = joined ? words[i].substr(kConfig.size() + 1) : words[i + 1];
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
                 words.begin() + static_cast<std::ptrdiff_t>(i + (joined ? 1 : 2)));
     if (file.empty()) throw Error(Cause::usage, "--config is empty", "--config FILE.toml");
