@@ -198,8 +198,11 @@ std::optional<Chart> bar_chart(const BarPlot& plot) {
   Chart chart;
   chart.id = plot.id, chart.title = plot.title, chart.summary = plot.summary;
   chart.table = table_of(plot, kinds);
-  for (const Bar& bar : plot.bars)
-    if (bar.origin != Origin::measured) chart.origin = bar.origin;
+  const auto any = [&](Origin origin) {
+    return std::any_of(plot.bars.begin(), plot.bars.end(), [&](const Bar& bar) { return bar.origin == origin; });
+  };
+  chart.origin = any(Origin::emulated) ? Origin::emulated : any(Origin::measured) ? Origin::measured : Origin::modelled;
+  chart.with_modelled = chart.origin != Origin::modelled && any(Origin::modelled);
   chart.spec = spec_of(plot, chart.table, kinds).dump();
   return chart;
 }

@@ -30,10 +30,11 @@ struct Chart {
   std::string title;    // what is drawn, with unit
   std::string summary;  // text alternative: one or two sentences with numbers
   Origin origin = Origin::measured;
-  std::string spec;     // Vega-Lite JSON without data; its data set "table" has the column names as fields
-  DataTable table;      // exactly the drawn data
-  int least_width = 0;  // minimum width in pixels for its labels; a narrower container scrolls
-  bool wide = false;    // has several panels and gets a full row of the page if there is room
+  bool with_modelled = false;  // modelled bars are beside those of `origin`
+  std::string spec;            // Vega-Lite JSON without data; its data set "table" has the column names as fields
+  DataTable table;             // exactly the drawn data
+  int least_width = 0;         // minimum width in pixels for its labels; a narrower container scrolls
+  bool wide = false;           // has several panels and gets a full row of the page if there is room
 };
 
 }  // namespace amdahl

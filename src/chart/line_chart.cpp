@@ -244,24 +244,28 @@ json y_channel(const LinePlot& plot, const DataTable& table) {
   return y;
 }
 
-/// The names of the lines in order, without rules.
-json line_names(const DataTable& table) {
+/// The names of rows of these kinds, in order.
+json names_of(const DataTable& table, std::initializer_list<std::string_view> kinds) {
   const size_t name = column_index(table, "series"), kind = column_index(table, "kind");
   json names = json::array();
   std::set<std::string> seen;
-  for (const std::vector<TableValue>& row : table.rows) {
-    const auto& word = std::get<std::string>(row[kind]);
-    if (word != kPoint && word != kCurve) continue;
-    if (seen.insert(std::get<std::string>(row[name])).second) names.push_back(std::get<std::string>(row[name]));
-  }
+  for (const std::vector<TableValue>& row : table.rows)
+    if (std::find(kinds.begin(), kinds.end(), std::get<std::string>(row[kind])) != kinds.end() &&
+        seen.insert(std::get<std::string>(row[name])).second)
+      names.push_back(std::get<std::string>(row[name]));
   return names;
 }
+
+/// The names of the lines in order, without rules.
+json line_names(const DataTable& table) { return names_of(table, {kPoint, kCurve}); }
 
 json series_channel(const DataTable& table) {
   json series = channel(table, "series", "nominal");
   series["scale"] = {{"domain", line_names(table)}};
   series["sort"] = nullptr;
   series["legend"] = line_names(table).size() > 1 ? json{{"columns", 2}} : json();
+  const json with_points = names_of(table, {kPoint});  // the legend shows points: a line without them has none
+  if (series["legend"].is_object() && !with_points.empty()) series["legend"]["values"] = with_points;
   return series;
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <optional>
 
 #include "amdahl/plan.h"
@@ -46,14 +48,34 @@ std::string value_after(const std::vector<std::string>& words, const std::string
 }
 
 /// `value` as an option that takes one of `offer` accepts it: of a list the first part that it knows, else the name
-/// nearest to the first part. Unchanged where the option takes a list or another text is as good.
+/// nearest to the first part, or for a plain word that is no file the first choice. Unchanged where the option takes a
+/// list or another text is as good.
 std::string one_value(const Offer& offer, const std::string& value) {
   const std::vector<std::string> parts = split_list(value);
   if (offer.several || offer.choices.empty() || parts.empty()) return value;
   for (const std::string& part : parts)
     if (std::find(offer.choices.begin(), offer.choices.end(), part) != offer.choices.end()) return part;
   const std::string near = nearest_name(parts.front(), offer.choices);
-  return !near.empty() ? near : parts.size() > 1 ? offer.choices.front() : value;
+  const bool is_word = std::all_of(value.begin(), value.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  const bool is_no_value = parts.size() > 1 || (is_word && !std::filesystem::exists(value));
+  return !near.empty() ? near : is_no_value ? offer.choices.front() : value;
+}
+
+/// The option of `command` that was meant by `word` and takes `value`: the nearest one, or the next one as near as a
+/// name may be if only that has a choice like the value. Empty without one.
+std::string meant_option(const CLI::App& command, const std::string& word, const std::string& value) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::string nearest = nearest_name(word, known);
+  for (std::string near = nearest; !near.empty() && !value.empty(); near = nearest_name(word, known)) {
+    const Offer offer = offer_of(*const_cast<CLI::Option*>(command.get_option(near)));
+    const std::vector<std::string> parts = split_list(value);
+    const bool fits = !parts.empty() && !nearest_name(parts.front(), offer.choices).empty();
+    if (fits || offer.files || (near == nearest && offer.choices.empty())) return near;
+    std::erase(known, near);
+  }
+  return nearest;
 }
 
 /// Whether `--WORD` was meant as a part of a plan: --no-overlap, --recompute=block.
@@ -135,14 +157,12 @@ Error unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
     return Error(Cause::usage, fmt::format("unknown command '{}'", word),
                  fmt::format("{} {}, or one of {}", called, near.empty() ? "--help" : near, fmt::join(known, ", ")));
   }
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  const std::string near = is_option(word) ? nearest_name(word, known) : "";
+  const std::string all = word.size() < given.size() ? given.substr(word.size() + 1) : value_after(words, given);
+  const std::string near = is_option(word) ? meant_option(command, word, all) : "";
   const std::string message = fmt::format("{} does not know '{}'", called, word);
   if (near.empty() && given.starts_with("--") && command.get_option_no_throw("--plan") && is_plan(given.substr(2)))
     return Error(Cause::usage, message, fmt::format("{} --plan {}, or {} --help", called, given.substr(2), called));
   if (near.empty()) return Error(Cause::usage, message, called + " --help");
-  const std::string all = word.size() < given.size() ? given.substr(word.size() + 1) : value_after(words, given);
   if (near == "--plan" && !all.empty()) {
     try {
       parse_plan(all);

@@ -89,6 +89,8 @@
                               (beyond.textContent || beyond.getAttribute("aria-roledescription") || beyond.tagName));
     }
     checkOverlap(id, "words", textsIn(svg, "text"));
+    const cut = textsIn(svg, ".role-legend-label text").find((label) => label.textContent.endsWith("…"));
+    if (cut) faults.push(`${id}: a name of the legend is cut: ${cut.textContent}`);
     checkStruck(id, textsIn(svg, ".role-mark.mark-text text"), [...svg.querySelectorAll(".role-mark.mark-rule line")].filter(isSeen));
     for (const axis of svg.querySelectorAll(".role-axis")) checkNames(id, axis);
     const wide = frame.width > plot.clientWidth + kSlack;
@@ -98,12 +100,12 @@
   document.querySelectorAll(".plot").forEach(checkPlot);
 
   // Numbers with their units and options are on one line; drawings are large enough to read their words.
-  const kTogether = /\d %|% CI\]|(?<![\w-])--[a-z][a-z-]{2,20}|\bn = \d/g;
+  const kInCell = /->|\[[^\]]+\]$/g, kTogether = /->|\d %|% CI\]|(?<![\w-])--[a-z][a-z-]{2,20}|\bn = \d/g;
   for (const part of document.querySelectorAll("header.top, main"))
     for (const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT); walker.nextNode();) {
       const node = walker.currentNode;
-      if (!node.parentElement.checkVisibility() || node.parentElement.closest("td, svg, #vg-tooltip-element")) continue;
-      for (const found of node.data.matchAll(kTogether)) {
+      if (!node.parentElement.checkVisibility() || node.parentElement.closest("svg, #vg-tooltip-element")) continue;
+      for (const found of node.data.matchAll(node.parentElement.closest("td") ? kInCell : kTogether)) {
         const range = document.createRange();
         range.setStart(node, found.index), range.setEnd(node, found.index + found[0].length);
         const tops = [...range.getClientRects()].map((box) => box.top);

@@ -214,9 +214,11 @@ def check_every_measuring_command_writes_a_page(case):
     commands = [("links", ["-t", "pairs", "-b", "1M"]), ("collectives", ["-e", "1K"]), ("doctor", []),
                 ("train", ["--epochs", "2"]), ("study", ["--batch-sizes", "16", "--steps", "3"]),
                 ("sensor", ["bench", "--points", "1000", "--samples", "3", "--grid", "16"]),
+                ("bench", ["true", "sleep 0.01"]),
                 ("sensor", ["bench", "--op", "fuse", "--batch-sizes", "2,4", "--samples", "3"])]
     for command, words in commands:
-        case.run(command, *words, "--backend", "cpu", "--quiet", "--html", f"{command}.html", timeout=200)
+        backend = () if command == "bench" else ("--backend", "cpu")
+        case.run(command, *words, *backend, "--quiet", "--html", f"{command}.html", timeout=200)
         expect_laid_out(case.path(f"{command}.html"), widths=(390, 1400))
     case.refused(2, "usage", "plan", "--list", "--html", "list.html")
 

@@ -48,6 +48,13 @@ def check_several_types_and_operations_in_one_call(case):
     assert len(out) == 8 * (3 * 5 + 6) and all(r["status"]["kind"] == "ok" for r in found), len(out)
 
 
+def check_sizes_without_a_share_are_left_out(case):
+    sizes = {r["axes"]["bytes"] for r in records(case, "--collective", "all_gather", "-b", "8", "-e", "512")}
+    assert sizes == {128, 256, 512}, sizes
+    case.refused(2, "usage", *QUICK, "--collective", "all_gather", "-b", "8", "-e", "64",
+                 says=["all_gather of at most 64 bytes has no share for each of 2 ranks", "--max-bytes 128"])
+
+
 def check_table_of_nccl_tests(case):
     text = case.run(*QUICK, "-b", "8", "-e", "128", "-f", "4", "-g", "4", "--format", "nccl-tests").stdout
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]

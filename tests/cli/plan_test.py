@@ -16,7 +16,7 @@ H200 = ("plan", "--model", "gpt2", "--batch-size", "64", "--what-if", "gpus=4,gp
 
 def check_ranking_and_json(case):
     text = case.run(*H200, "--prices", SOURCE / "data" / "prices.toml").stdout
-    for words in ("best: dp4", "speedup", "Nothing was measured", "USD per 1M rows"):
+    for words in ("Best: dp4", "speedup", "Nothing was measured", "USD per 1M rows"):
         assert words in text, f"'{words}' is not in:\n{text}"
     plan = json.loads(case.run(*H200, "--plan", "dp2.tp2,m4", "--json").stdout)
     valid("plan.schema.json", plan)

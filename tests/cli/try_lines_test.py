@@ -168,6 +168,10 @@ def check_proposals_name_the_word_that_is_wrong(case):
         assert "does not know '--no-overlap'; try: amdahl study --plan no-overlap" in error, error
     error = case.refused(2, "usage", "study", "--models", "small,medium").stderr
     assert "try: amdahl study --model medium (one value per run), or" in error, error
+    for words, proposed in ((("--models", "smal"), "--model medium"), (("--modle", "medum"), "--model medium"),
+                            (("--modle", "sngle"), "--mode single"), (("--modle", "net.json"), "--model net.json")):
+        error = case.refused(2, "usage", "study", *words).stderr
+        assert f"try: amdahl study {proposed}, or" in error, error
 
 
 def check_words_that_other_programs_take(case):

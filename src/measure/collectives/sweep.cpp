@@ -258,6 +258,7 @@ std::vector<Cell> cells_of(const SweepSettings& settings) {
     for (const bool in_place : {false, true}) {
       if (in_place && !settings.row->in_place) continue;
       const CollectiveShape shape = settings.row->shape(static_cast<size_t>(size / element), settings.devices);
+      if (shape.call == 0) continue;  // no share for each rank
       cells.push_back({static_cast<int64_t>(std::max(shape.send, shape.recv)) * element, in_place, shape});
     }
   return cells;

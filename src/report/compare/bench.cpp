@@ -45,7 +45,7 @@ std::string short_name(const std::string& name) { return printable(name, 60); }
 std::optional<Chart> speed_chart(const std::vector<BenchedCommand>& commands) {
   SpeedPlot plot;
   plot.id = "speed";
-  plot.baseline = "the first command";
+  plot.baseline = "the first";
   plot.title = fmt::format("Speed over {}", short_name(commands.front().name));
   for (const BenchedCommand& command : commands)
     if (command.against_first)

@@ -28,8 +28,8 @@ std::string placement_text(const Record& record) {
 
 int64_t bytes_of(const Record& record) { return axis<int64_t>(record, "bytes", 0); }
 
-/// A name per line: the fields in which the lines of its panel differ, and the collective if there are no panels. If a
-/// field defines the panels, the names omit it.
+/// A name per line: the fields in which the lines of its panel differ, without that which defines the panels; of a line
+/// without a difference the collective.
 std::vector<std::string> line_names(const CollectiveGroups& groups, std::optional<size_t> panel_word) {
   std::map<std::string, CollectiveWordFlags> chosen;  // by panel
   std::map<std::string, const CollectiveWords*> first;
@@ -47,7 +47,7 @@ std::vector<std::string> line_names(const CollectiveGroups& groups, std::optiona
     const CollectiveWords& reference = *first.emplace(panel_of(words), &words).first->second;
     CollectiveWordFlags& flags = chosen[panel_of(words)];
     for (size_t i = 0; i < words.size(); ++i) flags[i] = flags[i] || words[i] != reference[i];
-    flags[kCollectiveWord] = !panel_word || groups.lines.size() == 1;
+    if (groups.lines.size() == 1) flags[kCollectiveWord] = true;
     if (panel_word == kCollectiveWord) flags[kPlacementWord] = true;
     if (panel_word) flags[*panel_word] = false;
   }
@@ -278,7 +278,7 @@ Page collectives_page(const std::vector<Record>& records) {
   add_chart(curves, collective_chart(records, CollectiveQuantity::call_time));
   if (!curves.charts.empty())
     curves.details.emplace_back(
-        "Bus bandwidth counts what a link transfers: data over time, times the collective's factor (2 (n - 1) / n of "
+        "Bus bandwidth counts what a link transfers: data over time, times the collective's factor (2(n-1)/n of "
         "all-reduce), so that it can be compared with the rate of the hardware.");
   add_section(page, std::move(curves));
   PageSection all{"measurements", "Every measurement", {}, {}, measurement_tables(records)};

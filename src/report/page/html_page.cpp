@@ -39,18 +39,46 @@ bool is_whole(std::string_view word) {
   return hyphen == 0 || std::any_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Whether a blank belongs to a number: "95 %", "n = 5", "p < 0.025".
+/// "gpu 0", "node 1".
+bool is_numbered_device(std::string_view kind, std::string_view number) {
+  constexpr std::string_view kKinds[] = {"gpu", "cpu", "node"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds) && number.front() >= '0' &&
+         number.front() <= '9';
+}
+
+/// Whether a blank belongs to a number: "95 %", "n = 5", "p < 0.025", "gpu 0".
 bool joins(std::string_view before, std::string_view after) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (before.empty() || after.empty()) return false;
   const auto is_sign = [](std::string_view word) { return word == "=" || word == "<"; };
   return (is_digit(before.back()) && after.front() == '%') || is_sign(before) || is_sign(after) ||
-         (before.ends_with("%") && after.starts_with("CI")) ||
+         (before.ends_with("%") && after.starts_with("CI")) || is_numbered_device(before, after) ||
          (before.front() == '[' && after.find(']') < after.size());
+}
+
+/// Names may be broken after their parts: "pp7,m64," "split=" "flops", "device_" "local_" "copy", and not within
+/// "->50". Digits of a number stay together.
+std::string breakable(const std::string& escaped, std::string_view ends = ",=_+") {
+  constexpr std::string_view kArrow = "-&gt;";
+  std::string text;
+  const auto is_digit = [&](size_t i) { return i < escaped.size() && escaped[i] >= '0' && escaped[i] <= '9'; };
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    if (escaped.compare(i, kArrow.size(), kArrow) == 0) {
+      text += fmt::format("<span class=\"whole\">{}</span>", kArrow);
+      i += kArrow.size() - 1;
+      continue;
+    }
+    text += escaped[i];
+    const bool ends_part = ends.find(escaped[i]) != std::string_view::npos;
+    const bool in_word = i + 1 < escaped.size() && escaped[i + 1] != ' ';
+    if (ends_part && in_word && !(is_digit(i + 1) && is_digit(i + 2) && is_digit(i + 3))) text += "<wbr>";
+  }
+  return text;
 }
 
 /// Text of paragraphs and heads, whose lines break between words and not within numbers with their units.
 std::string prose(std::string_view text) {
+  constexpr size_t kLongWord = 20;  // a path, or the name of a test or of a workload
   std::string result, group;
   std::string_view last;
   bool whole = false;
@@ -67,7 +95,7 @@ std::string prose(std::string_view text) {
       else
         flush(), result += ' ';
     }
-    group += escape_xml(word);
+    group += word.size() > kLongWord ? breakable(escape_xml(word), ",=_+/") : escape_xml(word);
     whole = whole || is_whole(word);
     last = word, at = end + 1;
   }
@@ -153,30 +181,19 @@ constexpr int kHalfPlot = 600;
 constexpr size_t kLongCell = 30;   // characters; longer text may take several lines
 constexpr size_t kShownRows = 40;  // a table of more rows is scrolled within the page
 
-/// Names may be broken after their parts: "pp7,m64," "split=" "flops", "device_" "local_" "copy". Digits of a number
-/// stay together.
-std::string breakable(const std::string& escaped) {
-  std::string text;
-  const auto is_digit = [&](size_t i) { return i < escaped.size() && escaped[i] >= '0' && escaped[i] <= '9'; };
-  for (size_t i = 0; i < escaped.size(); ++i) {
-    text += escaped[i];
-    const bool ends_part = std::string_view(",=_+").find(escaped[i]) != std::string_view::npos;
-    const bool in_word = i + 1 < escaped.size() && escaped[i + 1] != ' ';
-    if (ends_part && in_word && !(is_digit(i + 1) && is_digit(i + 2) && is_digit(i + 3))) text += "<wbr>";
-  }
-  return text;
-}
-
 // The interval of a number is paler than the number.
 std::string cell(const std::string& words, bool number) {
-  const size_t interval = number && words.ends_with(']') ? words.find(" [") : std::string::npos;
-  if (interval != std::string::npos)
+  const size_t interval = words.ends_with(']') ? words.find(" [") : std::string::npos;
+  if (interval != std::string::npos && number)
     return fmt::format("<td class=\"num\">{} <i>{}</i></td>", escape_xml(words.substr(0, interval)),
                        escape_xml(words.substr(interval + 1)));
   const char* kind = number                         ? " class=\"num\""
                      : words.size() > 2 * kLongCell ? " class=\"long sentence\""
                      : words.size() > kLongCell     ? " class=\"long\""
                                                     : "";
+  if (interval != std::string::npos)
+    return fmt::format("<td{}>{} <span class=\"whole\">{}</span></td>", kind,
+                       breakable(escape_xml(words.substr(0, interval))), escape_xml(words.substr(interval + 1)));
   return fmt::format("<td{}>{}</td>", kind, number ? escape_xml(words) : breakable(escape_xml(words)));
 }
 
@@ -227,14 +244,15 @@ std::string button(const Chart& chart, std::string_view file, std::string_view w
                      escape_xml(chart.title));
 }
 
+std::string badge(std::string_view origin) { return fmt::format("<span class=\"badge {0}\">{0}</span>", origin); }
+
 std::string figure(const Chart& chart, const HtmlAssets& assets) {
   const bool written = chart.table.rows.size() <= kWrittenRows;
   const std::string_view origin = origin_text(chart.origin);
-  std::string text = fmt::format(
-      "<figure id=\"{0}\" class=\"chart {1}{3}\">\n<div class=\"chart-head\"><h3>{2}</h3><span class=\"badge "
-      "{1}\">{1}</span>"
-      "</div>\n",
-      chart.id, origin, escape_xml(chart.title), chart.wide || chart.least_width > kHalfPlot ? " wide" : "");
+  std::string text =
+      fmt::format("<figure id=\"{0}\" class=\"chart {1}{3}\">\n<div class=\"chart-head\"><h3>{2}</h3>{4}{5}</div>\n",
+                  chart.id, origin, escape_xml(chart.title), chart.wide || chart.least_width > kHalfPlot ? " wide" : "",
+                  badge(origin), chart.with_modelled ? badge(origin_text(Origin::modelled)) : "");
   if (!assets.bundle.text.empty())
     text += fmt::format(
         "<div class=\"plot\" role=\"img\" aria-label=\"{}. {}\" data-chart=\"{}\"></div>\n<p class=\"cue\">Scroll "

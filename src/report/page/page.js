@@ -24,6 +24,8 @@
     for (const part of [node.spec, ...(node.layer ?? []), ...(node.concat ?? [])]) if (part) eachEncoding(part, visit);
   }
 
+  const kRightEdge = 20;  // pixels beside the axes for half of the last label, "16,384", and for the ends of legends
+
   // Vega sets entries of a legend beside each other whatever the width: here as many as fit. `room` is an expression.
   function fitLegends(spec, rows, room) {
     const kSymbol = 34;  // pixels of an entry beside its words
@@ -44,7 +46,7 @@
       for (const encoding of encodings)
         encoding.legend = {
           ...encoding.legend, columns: { expr: `max(1, min(${words.size}, floor((${room}) / ${entry})))` },
-          labelLimit: { expr: `max(60, (${room}) - ${kSymbol})` },
+          labelLimit: { expr: `max(60, (${room}) - ${kSymbol} + ${kRightEdge})` },
         };
     }
   }
@@ -91,7 +93,6 @@
     const spec = structuredClone(chart.spec), rows = rowsOf(chart);
     spec.data = { name: "table" };
     spec.datasets = { table: rows };
-    const kRightEdge = 12;  // half of the last label of an axis
     fitNames(spec, rows, width);
     spec.padding = { left: 2, top: 5, right: kRightEdge, bottom: 5 };
     if (typeof spec.width === "number") {

@@ -109,7 +109,8 @@ std::optional<Chart> steps_chart(const std::vector<ProbedStep>& steps) {
     series->points.push_back({step.measured_us, step.predicted_us, step.interval, 1});
   }
   plot.series.push_back({"predicted = measured", {}, Origin::modelled, {{least, least, {}, 0}, {most, most, {}, 0}}});
-  plot.summary = fmt::format("{} steps from {} to {}.", steps.size(), time_text(least), time_text(most));
+  plot.summary = fmt::format("{} steps from {} to {}; on the dashed line predicted = measured.", steps.size(),
+                             time_text(least), time_text(most));
   return line_chart(plot);
 }
 

@@ -151,7 +151,7 @@ Page plan_page(const PlanOutcome& outcome, const std::string& json) {
   else
     page.qualifier = "modelled from a calibration";
   if (!outcome.ranking.empty()) {
-    page.verdict = fmt::format("best: {}, {} a step", outcome.ranking.front().text,
+    page.verdict = fmt::format("Best: {}, {} a step", outcome.ranking.front().text,
                                time_text(outcome.ranking.front().step.step_us));
     page.facts.push_back(fmt::format("{} plans predicted in {:.2f} s, {} of them too large",
                                      with_thousands(outcome.num_plans), outcome.seconds,

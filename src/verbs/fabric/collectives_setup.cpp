@@ -68,6 +68,17 @@ void require_exact(const SweepSettings& settings) {
               fmt::format("`check=0`, a wider type, or at most {} ranks", most));
 }
 
+/// Ranks have shares of whole groups of elements: a call of less moves nothing.
+void require_shares(const SweepSettings& settings) {
+  if (count_pieces(settings) > 0) return;
+  size_t elements = 1;
+  while (settings.row->shape(elements, settings.devices).call == 0) elements *= 2;
+  throw Error(Cause::usage,
+              fmt::format("{} of at most {} bytes has no share for each of {} ranks", settings.row->name,
+                          settings.sizes.back(), settings.devices),
+              fmt::format("`max_bytes={}`", elements * size_of(settings.type)));
+}
+
 }  // namespace
 
 std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int devices) {
@@ -83,6 +94,7 @@ std::vector<SweepSettings> sweeps_of(const CollectivesConfig& config, int device
       for (const ReduceOp op : row->reduces ? ops : std::vector<ReduceOp>{ReduceOp::sum}) {
         settings.row = row, settings.type = type, settings.op = op;
         require_exact(settings);
+        require_shares(settings);
         sweeps.push_back(settings);
       }
   return sweeps;

@@ -84,6 +84,30 @@ TEST(FabricCharts, BarsEndWithinTheirAxis) {
   EXPECT_EQ(scale["domain"], json({0, 50000}));
 }
 
+TEST(FabricCharts, BarsOfTwoOriginsHaveBoth) {
+  BarPlot plot{"x", "x", "x.", {"way", "Way"}, {"rate", "Rate"}, "", "CI", "Bound", false, {}};
+  plot.bars = {{"a", "", 1, {}, {}, 0, Origin::modelled}};
+  EXPECT_EQ(bar_chart(plot)->origin, Origin::modelled);
+  EXPECT_FALSE(bar_chart(plot)->with_modelled);
+  plot.bars.push_back({"b", "", 2, {}, {}, 3, Origin::measured});
+  EXPECT_EQ(bar_chart(plot)->origin, Origin::measured);
+  EXPECT_TRUE(bar_chart(plot)->with_modelled);
+  plot.bars.push_back({"c", "", 2, {}, {}, 3, Origin::emulated});
+  EXPECT_EQ(bar_chart(plot)->origin, Origin::emulated);
+}
+
+TEST(FabricCharts, ALineWithoutPointsHasNoPointInTheLegend) {
+  LinePlot plot;
+  plot.id = "x", plot.title = "x", plot.summary = "x.", plot.series_title = "Line", plot.interval_title = "CI";
+  plot.x = {"bytes", "Size"}, plot.y = {"rate", "Rate"}, plot.joined = false;
+  plot.series = {{"a", "", Origin::measured, {{1, 3, {}, 1}, {2, 3, {}, 1}}},
+                 {"b", "", Origin::measured, {{1, 2, {}, 1}}},
+                 {"a = b", "", Origin::modelled, {{1, 1, {}, 0}, {2, 2, {}, 0}}}};
+  const json layers = json::parse(line_chart(plot)->spec)["layer"];
+  for (const json& layer : layers) EXPECT_EQ(layer["encoding"]["color"]["legend"]["values"], json({"a", "b"})) << layer;
+  EXPECT_EQ(layers[0]["encoding"]["color"]["scale"]["domain"], json({"a", "b", "a = b"}));
+}
+
 TEST(FabricCharts, HeatMapsAskForTheWidthOfTheirWords) {
   HeatMap map;
   map.id = "x", map.title = "x", map.summary = "x.", map.rows = {"nccl graph symmetric"};

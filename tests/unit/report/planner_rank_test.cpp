@@ -68,7 +68,7 @@ TEST(PlannerRank, TheBestIsTheFastestThatFits) {
   ASSERT_EQ(outcome.by_devices.size(), 8u);
   EXPECT_EQ(outcome.by_devices[0].devices, 1);
   EXPECT_EQ(outcome.by_devices[7].verdict, "would pay");
-  EXPECT_NE(text_page(plan_page(outcome, "")).find("best: dp8"), std::string::npos);
+  EXPECT_NE(text_page(plan_page(outcome, "")).find("Best: dp8"), std::string::npos);
 }
 
 TEST(PlannerRank, SmallModelsDoNotPayAndLargeOnesNeedTheirDevices) {

@@ -278,6 +278,12 @@ TEST(HtmlPage, EscapesAndAdmitsByHash) {
             std::string::npos);
   EXPECT_NE(html.find("Charts are not drawn: no library"), std::string::npos);
   EXPECT_NE(html.find("<span class=\"badge modelled\">modelled</span>"), std::string::npos);
+  Page mixed = small_page();
+  mixed.sections.front().charts.front().origin = Origin::measured;
+  mixed.sections.front().charts.front().with_modelled = true;
+  EXPECT_NE(html_page(mixed, assets)
+                .find("<span class=\"badge measured\">measured</span><span class=\"badge modelled\">modelled</span>"),
+            std::string::npos);
   EXPECT_NE(html.find(R"({"x":"\u003c/script>"})"), std::string::npos);
   EXPECT_NE(html.find("<td class=\"num\">1,234</td>"), std::string::npos);
   EXPECT_EQ(html.find("data-file=\"svg\""), std::string::npos) << "no button for what cannot be drawn";
