@@ -31,7 +31,7 @@ std::string format_number(double value);
 std::string format_number(double value, int significant);
 /// Three significant digits: "41.3M", "1.24G", "812".
 std::string short_number(double value);
-/// "1,234 ± 45"; without an interval "1,234 ± n/a".
+/// "1,234 ± 45"; without an interval the number alone.
 std::string format_plus_minus(double mean, const std::optional<Interval>& ci, Charset charset = Charset::utf8);
 /// "1.78x [1.75, 1.81]"; without an interval "1.78x [n/a]".
 std::string format_speedup(double ratio, const std::optional<Interval>& ci);
