@@ -202,7 +202,8 @@ def check_plans_are_bars_by_time(case):
         totals = {}
         for plan, time, *_ in next(chart["rows"] for chart in page.charts() if chart["id"] == "ranking"):
             totals[plan] = totals.get(plan, 0) + time
-        assert len(totals) == 10 and list(totals.values()) == sorted(totals.values()), totals
+        times = [round(time, 3) for time in totals.values()]  # sums of parts: equal steps differ in the last digits
+        assert len(times) == 10 and times == sorted(times), totals
         assert page.value("document.querySelector('.warning').textContent").startswith("Warning: Nothing was measured")
         of_plan = colours_of_parts(page)
         page.picture("plans-predicted")
