@@ -67,7 +67,7 @@ std::string meant_option(const CLI::App& command, const std::string& word, const
   std::vector<std::string> known;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-  const std::string nearest = nearest_name(word, known);
+  std::string nearest = nearest_name(word, known);
   for (std::string near = nearest; !near.empty() && !value.empty(); near = nearest_name(word, known)) {
     const Offer offer = offer_of(*const_cast<CLI::Option*>(command.get_option(near)));
     const std::vector<std::string> parts = split_list(value);
