@@ -42,7 +42,7 @@ struct BenchedCommand {
   std::string name;
   SampleSummary time;                     // us, from fork to the end of the process
   double user_us = 0, system_us = 0;      // medians of the processor times of it and its ended children
-  double peak_bytes = 0;                  // largest resident memory of one of its processes
+  double peak_bytes = 0;                  // largest resident memory of one of its processes; at least amdahl's, some MB
   int64_t failed = 0;                     // runs that ended with another code than 0
   std::optional<PairTest> against_first;  // ratio above 1: faster than the first; absent for the first
 };

@@ -26,7 +26,8 @@ struct ChildResult {
   std::string err;
   double wall_us = 0;                 // from fork until this process learned of its end
   double user_us = 0, system_us = 0;  // processor time of it and of its children that it waited for
-  int64_t peak_bytes = 0;             // largest resident memory of one of them
+  /// Largest resident memory of one of them; at least this process's, of which fork makes a copy.
+  int64_t peak_bytes = 0;
 };
 
 /// A process of this program was ended by a signal.
