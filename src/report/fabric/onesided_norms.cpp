@@ -66,8 +66,7 @@ std::string norm_verdict(const std::vector<Record>& records) {
   if (all == 0) return {};
   return fmt::format(
       "All-reduce and normalisation in one kernel are faster than the fastest collective and a kernel after it in {} "
-      "of "
-      "{} shapes, at most {:.2f}x.",
+      "of {} shapes, at most {:.2f}x.",
       wins, all, most);
 }
 
