@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <set>
 
@@ -37,29 +38,31 @@ std::string machine_text(const Provenance& provenance) {
       ", ");
 }
 
-std::string versions_text(const Provenance& provenance) {
+/// "CUDA 13.0, NCCL 2.28.9": the facts of these names that the run has, each after its word.
+std::string facts_text(const Provenance& provenance,
+                       std::initializer_list<std::pair<const char*, const char*>> names_and_words) {
   std::vector<std::string> parts;
-  const std::pair<const char*, const char*> kVersions[] = {{"cuda", "CUDA"},     {"cuda_driver", "driver API"},
-                                                           {"nccl", "NCCL"},     {"cublas", "cuBLAS"},
-                                                           {"onednn", "oneDNN"}, {"gloo", "Gloo"}};
-  for (const auto& [name, word] : kVersions)
+  for (const auto& [name, word] : names_and_words)
     if (const std::string value = fact(provenance, name); !value.empty())
       parts.push_back(fmt::format("{} {}", word, value));
   return joined(parts, ", ");
 }
 
-/// "graph, tf32, hot caches, ..." as far as the run has them.
+std::string versions_text(const Provenance& provenance) {
+  return facts_text(provenance, {{"cuda", "CUDA"},
+                                 {"cuda_driver", "driver API"},
+                                 {"nccl", "NCCL"},
+                                 {"cublas", "cuBLAS"},
+                                 {"onednn", "oneDNN"},
+                                 {"gloo", "Gloo"}});
+}
+
 std::string settings_text(const Provenance& provenance) {
-  std::vector<std::string> parts;
-  const std::pair<const char*, const char*> kSettings[] = {{"launch", "launch"},
-                                                           {"math", "math"},
-                                                           {"cache", "caches"},
-                                                           {"deterministic", "deterministic"},
-                                                           {"processes", "processes:"}};
-  for (const auto& [name, word] : kSettings)
-    if (const std::string value = fact(provenance, name); !value.empty())
-      parts.push_back(fmt::format("{} {}", word, value));
-  return joined(parts, ", ");
+  return facts_text(provenance, {{"launch", "launch"},
+                                 {"math", "math"},
+                                 {"cache", "caches"},
+                                 {"deterministic", "deterministic"},
+                                 {"processes", "processes:"}});
 }
 
 /// "device 0: compute capability 9.0, 132 SMs, GPU-6ad6...".
