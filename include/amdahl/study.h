@@ -93,13 +93,13 @@ AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer)
 
 /// A study of a user's own training script, whose steps the Python package amdahl_lab counts (docs/python-training.md).
 struct ScriptStudyConfig {
-  std::vector<std::string> script;  // its path and arguments; or "-m", a module and arguments
-  std::string python;               // program or path; empty: python3, else python, of PATH
-  std::string package_dir;          // folder that holds amdahl_lab; empty: where Python finds it
-  std::string backend = "auto";     // cuda: a GPU a process; cpu: none; auto: cuda where there are GPUs
-  std::vector<int64_t> devices;     // numbers of processes; empty: as StudyConfig::devices
-  std::vector<std::string> wraps;   // of several devices, told to the script: "ddp", "fsdp2"; empty: its own way
-  int64_t global_batch = 0;         // told to the script; 0: its own
+  std::vector<std::string> script;   // its path and arguments; or "-m", a module and arguments
+  std::string python;                // program or path; empty: python3, else python, of PATH
+  std::string package_dir;           // folder that holds amdahl_lab; empty: where Python finds it
+  std::string backend = "auto";      // cuda: a GPU a process; cpu: none; auto: cuda where there are GPUs
+  std::vector<int64_t> devices;      // numbers of processes; empty: as StudyConfig::devices
+  std::vector<std::string> wraps;    // of several devices, told to the script: "ddp", "fsdp2"; empty: its own way
+  std::vector<int64_t> batch_sizes;  // global batches, told to the script; empty: its own
   int runs = 5, warmup = 10, steps = 50;
   int account_steps = 10;        // steps after the timed ones that are accounted for; 0: none
   double timeout_seconds = 600;  // of a run

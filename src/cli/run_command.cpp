@@ -14,7 +14,7 @@ namespace {
 
 struct RunArgs {
   ScriptStudyConfig config;
-  std::string devices, wraps;
+  std::string devices, wraps, batch_sizes;
   OutputOptions output;
 };
 
@@ -41,6 +41,7 @@ int run_command(const RunArgs& args) {
 int run_parsed_run(RunArgs& args, const std::string& command_line) {
   ScriptStudyConfig& config = args.config;
   if (!args.devices.empty()) config.devices = parse_count_list(args.devices, "--devices");
+  if (!args.batch_sizes.empty()) config.batch_sizes = parse_count_list(args.batch_sizes, "--batch-sizes");
   if (!args.wraps.empty()) config.wraps = split_list(args.wraps);
   config.environment = process_environment();
   config.command_line = command_line;
@@ -69,8 +70,9 @@ Command define_run(CLI::App& app) {
   sub->add_option("--backend", config.backend, "auto, cpu (no GPU is shown to the script) or cuda")
       ->capture_default_str();
   sub->add_option("--python", config.python, "Interpreter (default: python3 of PATH)");
-  sub->add_option("--wraps", args->wraps, "Told to a script that asks for it: ddp, fsdp2, each a cell");
-  sub->add_option("--global-batch", config.global_batch, "Told to a script that asks for it (default: its own)");
+  sub->add_option("--wrap", args->wraps, "Told to a script that asks for it: ddp, fsdp2, each a cell");
+  sub->add_option("--batch-sizes", args->batch_sizes,
+                  "Global batches, told to a script that asks for them (default: its own)");
   sub->add_option("--runs", config.runs, "Runs of each number of devices, each in fresh processes")
       ->capture_default_str();
   sub->add_option("--warmup", config.warmup, "Untimed steps of a run")->capture_default_str();
@@ -84,9 +86,9 @@ Command define_run(CLI::App& app) {
   add_html(sub, args->output);
   add_output_options(sub, args->output);
   offer(sub, "--backend", {"auto", "cpu", "cuda"});
-  offer_lists(sub, {"--devices", "--wraps"});
+  offer_lists(sub, {"--devices", "--wrap", "--batch-sizes"});
   offer_files(sub, {"--python"});
-  arrange(sub, {{"Script", "--devices --backend +--python +--wraps +--global-batch"},
+  arrange(sub, {{"Script", "--devices --backend +--python +--wrap +--batch-sizes"},
                 {"Sampling", "--runs --warmup --steps +--account-steps +--timeout +--seed"},
                 {"Output", "--output-dir --html"}});
   return {sub, [args](const std::string& command_line) { return run_parsed_run(*args, command_line); }};

@@ -53,11 +53,12 @@ AccountedStep account_of_reports(const std::vector<RankReport>& ranks) {
 }
 
 std::map<std::string, AxisValue> axes_of_report(const RankReport& root) {
-  return {{"model", root.model},
+  const auto known = [](const std::string& text) { return text.empty() ? std::string("script") : text; };
+  return {{"model", known(root.model)},
           {"num_parameters", root.num_parameters},
-          {"optimizer", root.optimizer},
-          {"math", root.math},
-          {"launch", root.launch}};
+          {"optimizer", known(root.optimizer)},
+          {"math", known(root.math)},
+          {"launch", known(root.launch)}};
 }
 
 std::vector<Series> series_of_reports(const std::vector<RankReport>& ranks) {

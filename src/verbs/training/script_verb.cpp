@@ -31,12 +31,14 @@ constexpr const char* kModule = "amdahl_lab.launch";
 struct ScriptCell {
   int devices = 1;
   std::string wrap;
+  int64_t asked_batch = 0;   // 0: the script's own
   int64_t global_batch = 0;  // as the discarded run said
   std::string lack;          // of memory; no run of it follows
   std::map<std::string, AxisValue> axes{};
 
   std::string name() const {
-    return fmt::format("{} device{}{}", devices, devices == 1 ? "" : "s", wrap.empty() ? "" : ", " + wrap);
+    return fmt::format("{}{} device{}{}", asked_batch > 0 ? fmt::format("batch {}, ", asked_batch) : "", devices,
+                       devices == 1 ? "" : "s", wrap.empty() ? "" : ", " + wrap);
   }
 };
 
@@ -130,9 +132,12 @@ class ScriptStudy {
                               specs_.size() == 1 ? "" : "s", specs_.size() == 1 ? "is" : "are"),
                   "fewer `devices`, or `backend=cpu`");
     if (is_cuda_) specs_.resize(most_);
-    for (const int64_t count : counts_)
-      for (const std::string& wrap : count == 1 || config.wraps.empty() ? std::vector<std::string>{""} : config.wraps)
-        cells_.push_back({static_cast<int>(count), wrap, 0, "", {}});
+    const std::vector<int64_t> own{0};
+    const std::vector<std::string> unwrapped{""};
+    for (const int64_t batch : config.batch_sizes.empty() ? own : config.batch_sizes)
+      for (const int64_t count : counts_)
+        for (const std::string& wrap : count == 1 || config.wraps.empty() ? unwrapped : config.wraps)
+          cells_.push_back({static_cast<int>(count), wrap, batch, 0, "", {}});
     require_package();
     folder_.emplace(RunFolder::create(config.output_dir, {"study", identity()}));
   }
@@ -145,6 +150,7 @@ class ScriptStudy {
       if (ranks.empty()) continue;
       tell(ranks);
       cell.global_batch = global_batch_of(ranks);
+      require_asked(cell);
       cell.axes = known = axes_of_report(ranks.front());
       device_name_ = ranks.front().device_name;
       facts_ = ranks.front().facts;
@@ -213,8 +219,8 @@ class ScriptStudy {
     const std::string what = run < 0 ? fmt::format("first run on {}, not counted", cell.name())
                                      : fmt::format("run {} on {}", run + 1, cell.name());
     observer_.progress(done_++, total_, what);
-    const RankJob job{config_.steps, config_.warmup,       config_.account_steps,
-                      cell.wrap,     config_.global_batch, (scratch_.path() / fmt::format("{}", done_)).string()};
+    const RankJob job{config_.steps, config_.warmup,   config_.account_steps,
+                      cell.wrap,     cell.asked_batch, (scratch_.path() / fmt::format("{}", done_)).string()};
     const std::string job_file = job.result + ".job";
     write_atomic(job_file, rank_job_to_json(job));
     ChildCommand command{python_, {"-m", kModule}, rank_environment(cell.devices), false};
@@ -266,6 +272,12 @@ class ScriptStudy {
         if (told_.insert(note).second) observer_.warning(note);
   }
 
+  static void require_asked(const ScriptCell& cell) {
+    if (cell.asked_batch == 0 || cell.global_batch == 0 || cell.asked_batch == cell.global_batch) return;
+    throw Error(Cause::usage, fmt::format("the script has {} rows in a step of {}", cell.global_batch, cell.name()),
+                "a script that takes amdahl_lab.batch_size(), or no `batch_sizes`");
+  }
+
   std::string scaling_of_cells() const {
     std::set<int64_t> global, per_device;
     std::vector<std::string> each;
@@ -279,7 +291,7 @@ class ScriptStudy {
       each.push_back(fmt::format("{} on {}", cell.global_batch, cell.name()));
     }
     if (each.empty()) throw Error(Cause::out_of_memory, "no cell fitted into memory", "a smaller batch");
-    if (global.size() == 1) return "strong";
+    if (global.size() == 1 || !config_.batch_sizes.empty()) return "strong";
     if (per_device.size() == 1) return "weak";
     throw Error(Cause::usage,
                 fmt::format("global batches of {}: they differ, and per device too", fmt::join(each, ", ")),
