@@ -1,11 +1,13 @@
 """What differs between numpy, torch and cupy: dense copies, new arrays beside an array, DLPack without a wait, the stream."""
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any, Optional
 
 from ._error import Error
 
+TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "uint32")  # of the native module
 LEGACY_STREAM = 1  # cudaStreamLegacy: 0 would ask libamdahl for a stream of its own
 
 
@@ -39,6 +41,10 @@ class Library:
         """The current stream of a GPU, as a number, and what keeps it alive."""
         return 0, None
 
+    def guard(self, gpu: int) -> Any:
+        """A context after which the library's current GPU is what it was."""
+        return contextlib.nullcontext()
+
 
 class CupyLibrary(Library):
     name = "cupy"
@@ -65,6 +71,9 @@ class CupyLibrary(Library):
         with self.module.cuda.Device(gpu):
             stream = self.module.cuda.get_current_stream()
         return stream.ptr or LEGACY_STREAM, stream
+
+    def guard(self, gpu: int) -> Any:
+        return self.module.cuda.Device(gpu)
 
 
 class TorchLibrary(Library):
@@ -93,6 +102,9 @@ class TorchLibrary(Library):
         stream = self.module.cuda.current_stream(gpu)
         return stream.cuda_stream or LEGACY_STREAM, stream
 
+    def guard(self, gpu: int) -> Any:
+        return self.module.cuda.device(gpu) if gpu >= 0 else contextlib.nullcontext()
+
 
 _LIBRARIES = {"numpy": Library, "torch": TorchLibrary, "cupy": CupyLibrary}
 
@@ -105,6 +117,13 @@ def library_of(name: str, array: Any) -> Library:
         if top in _LIBRARIES and hasattr(array, "__dlpack__") and top in sys.modules:
             return _LIBRARIES[top](sys.modules[top])
     raise Error("usage", f"{name} is {_type_name(array)}", "an array of numpy, torch or cupy", 2)
+
+
+def require_known_type(name: str, array: Any) -> None:
+    """Error of cause usage for booleans, objects, complex numbers, another byte order and so on."""
+    found = str(array.dtype).replace("torch.", "")
+    if found not in TYPES:
+        raise Error("usage", f"{name} is {found}", "an array of " + ", ".join(TYPES), 2)
 
 
 def _type_name(value: Any) -> str:

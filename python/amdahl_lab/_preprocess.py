@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
-from ._arrays import Library, library_of
+from ._arrays import Library, library_of, require_known_type
 from ._error import Error
 
 _MOST_PREPROCESSORS = 16  # kept by a thread; torch has a pool of 32 streams
@@ -42,17 +42,27 @@ def _preprocessor_for(library: Library, gpu: int) -> Any:
 
 
 class _Call:
-    """The arrays of one call: all become dense and are exported; outputs lie beside the first."""
+    """The arrays of one call: all become dense and are exported; outputs lie beside the first. A context of its GPU."""
 
     def __init__(self, name: str, first: Any):
         self.first = first
         self.library = library_of(name, first)
         self.gpu = self.library.gpu_of(first)
-        self.preprocessor = _preprocessor_for(self.library, self.gpu)
+        self._guard = self.library.guard(self.gpu)
         self._alive: list[Any] = []
+
+    def __enter__(self) -> _Call:
+        self._guard.__enter__()
+        self.preprocessor = _preprocessor_for(self.library, self.gpu)
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._guard.__exit__(*failure)
 
     def take(self, name: str, array: Any, as_float32: bool = False) -> Any:
         library = library_of(name, array)
+        if not as_float32:
+            require_known_type(name, array)
         dense = library.dense(library.as_float32(array) if as_float32 else array)
         return self._export(name, library, dense)
 
@@ -82,7 +92,7 @@ class Preprocessor:
     it runs. Arrays that are not dense are copied first. Error of cause usage names an argument with a wrong shape, type, device
     or value; non-finite and data-corrupt have the position of a bad time. Objects hold options only, and any thread may use them.
 
-    extrapolation: "hold", "linear", "linear_right": the value at targets outside of a stream's times. check_times: refuse times
+    extrapolation: "hold", "linear", "linear-right": the value at targets outside of a stream's times. check_times: refuse times
     that fall or are not finite; on a GPU that waits for the stream.
     """
 
@@ -101,12 +111,12 @@ class Preprocessor:
     def _fuse(self, streams: Sequence[tuple[Any, Any]], target_times: Any, cast_times: bool) -> Any:
         if len(streams) == 0:
             raise Error("usage", "streams is empty", "at least one stream", 2)
-        call = _Call("streams[0].data", streams[0][0])
-        taken = [(call.take(f"streams[{i}].data", data), call.take(f"streams[{i}].times", times, cast_times))
-                 for i, (data, times) in enumerate(streams)]
-        targets = call.take("target_times", target_times, cast_times)
-        output = call.library.empty(_fused_shape(streams, target_times), call.first)
-        call.preprocessor.fuse_multimodal(taken, targets, call.give(output), self.extrapolation, self.check_times)
+        with _Call("streams[0].data", streams[0][0]) as call:
+            taken = [(call.take(f"streams[{i}].data", data), call.take(f"streams[{i}].times", times, cast_times))
+                     for i, (data, times) in enumerate(streams)]
+            targets = call.take("target_times", target_times, cast_times)
+            output = call.library.empty(_fused_shape(streams, target_times), call.first)
+            call.preprocessor.fuse_multimodal(taken, targets, call.give(output), self.extrapolation, self.check_times)
         return output
 
     def resample_trajectories(self, data: Any, times: Any, target_times: Any) -> Any:
@@ -117,11 +127,11 @@ class Preprocessor:
         return self._resample(data, times, target_times, False)
 
     def _resample(self, data: Any, times: Any, target_times: Any, cast_times: bool) -> Any:
-        call = _Call("trajectory.data", data)
-        taken = call.take("trajectory.data", data), call.take("trajectory.times", times, cast_times)
-        targets = call.take("target_times", target_times, cast_times)
-        output = call.library.empty(_fused_shape([(data, times)], target_times), data)
-        call.preprocessor.resample_trajectories(taken, targets, call.give(output), self.extrapolation, self.check_times)
+        with _Call("trajectory.data", data) as call:
+            taken = call.take("trajectory.data", data), call.take("trajectory.times", times, cast_times)
+            targets = call.take("target_times", target_times, cast_times)
+            output = call.library.empty(_fused_shape([(data, times)], target_times), data)
+            call.preprocessor.resample_trajectories(taken, targets, call.give(output), self.extrapolation, self.check_times)
         return output
 
     def voxelize_pointcloud(self, points: Any, features: Any = None, grid_min: Sequence[float] = (-10.0, -10.0, -10.0),
@@ -142,12 +152,12 @@ class Preprocessor:
 
     def _voxelize(self, points: Any, features: Any, grid: tuple[Any, Any, Any], options: tuple[Any, ...], cast: bool) -> Voxels:
         minimum, size = _triple("grid_min", grid[0], float), _triple("grid_size", grid[2], int)
-        call = _Call("points", points)
-        arguments = _native().VoxelArguments(minimum, float(grid[1]), size, *options)
-        taken = call.take("points", points, cast)
-        values = None if features is None else call.take("features", features, cast)
-        output = _new_grid(call, size, features, options[0], options[1])
-        return Voxels(output, *call.preprocessor.voxelize_pointcloud(taken, values, call.give(output), arguments))
+        with _Call("points", points) as call:
+            arguments = _native().VoxelArguments(minimum, float(grid[1]), size, *options)
+            taken = call.take("points", points, cast)
+            values = None if features is None else call.take("features", features, cast)
+            output = _new_grid(call, size, features, options[0], options[1])
+            return Voxels(output, *call.preprocessor.voxelize_pointcloud(taken, values, call.give(output), arguments))
 
 
 def _triple(name: str, values: Any, kind: Any) -> tuple[Any, Any, Any]:
@@ -191,7 +201,7 @@ def resample_trajectories(source_data: Any, source_times: Any, target_times: Any
     robocache: times of any type are rounded to float32; before the first sample it is held, after the last one the value is
     extrapolated, as its kernel does.
     """
-    preprocessor = Preprocessor(extrapolation="linear_right" if robocache else "hold")
+    preprocessor = Preprocessor(extrapolation="linear-right" if robocache else "hold")
     return preprocessor._resample(source_data, source_times, target_times, robocache)
 
 

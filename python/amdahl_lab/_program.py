@@ -104,16 +104,17 @@ def run_program(words: Sequence[str], echo: bool = True) -> Output:
                     "a program for this machine", 3) from error
     printed: list[bytes] = []
     reader = threading.Thread(target=lambda: printed.append(child.stdout.read()), daemon=True)
-    reader.start()
     lines: list[str] = []
     try:
+        reader.start()
         last = _pass_on(child, lines, echo)
         code = child.wait()
     except BaseException:
         _end(child, lines, echo)
         raise
     finally:
-        reader.join(_END_SECONDS)
+        if reader.ident is not None:
+            reader.join(_END_SECONDS)
         child.stdout.close()
         child.stderr.close()
     return code, b"".join(printed).decode("utf-8", "replace"), lines, _error_of(code, last, lines)

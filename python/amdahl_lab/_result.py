@@ -93,10 +93,14 @@ class Result:
             raise error
         return printed
 
+    @property
+    def verdict(self) -> str:
+        """The sentence with the answer; "" of a command that gives none."""
+        return next((self.json[key] for key in ("verdict", "conclusion", "why") if isinstance(self.json.get(key), str)), "")
+
     def __repr__(self) -> str:
-        verdict = next((self.json[key] for key in ("conclusion", "verdict", "why") if isinstance(self.json.get(key), str)), "")
         where = f" in {self.run_dir}" if self.run_dir else ""
-        return f"<amdahl {self.command}{where}: {len(self.records)} records{'; ' + verdict if verdict else ''}>"
+        return f"<amdahl {self.command}{where}: {len(self.records)} records{'; ' + self.verdict if self.verdict else ''}>"
 
     def _repr_html_(self) -> str:
         """The program's page of the run, in a frame; a table of the records when there is no folder."""

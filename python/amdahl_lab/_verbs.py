@@ -25,8 +25,7 @@ from ._result import Result
 Run = Union[str, "os.PathLike[str]", Result]
 
 # Options with which a command prints text, or writes files, and refuses --json.
-_TEXT_OPTIONS = {"report": ("html", "md", "open", "csv", "jsonl", "metrics"), "study": ("dry_run",), "train": ("dry_run",),
-                 "links": ("list",)}
+_TEXT_OPTIONS = {"report": ("html", "md", "open", "csv", "jsonl", "metrics"), "study": ("dry_run",), "links": ("list", "l")}
 _PLACE = re.compile(r"^(?:run: (.+)|report: (.+)/report\.md)$")
 
 
@@ -36,24 +35,27 @@ def _call(command: str, positional: tuple[Any, ...], options: dict[str, Any], ec
         is_text = any(options.get(name) not in (None, False) for name in _TEXT_OPTIONS.get(command, ()))
         words = [command, *option_words(options), *([] if is_text else ["--json"]), *words]
         code, printed, lines, error = run_program(words, echo)
-    result = None
-    if printed.strip():
-        result = Result(command, *_parsed(printed, is_text), run_dir=_run_dir(lines, options), command_line=words)
-    if error is not None:
+    result = _result_of(command, printed, is_text, _run_dir(lines, options), words)
+    found_faults = command == "doctor" and result is not None and error is not None and error.cause == "check-failed"
+    if error is not None and not found_faults:
+        if code == 1 and result is not None and not error.remedy:  # a verdict, which the program prints as its result
+            error = Error("check-failed", result.verdict or "a check failed", "what was measured: .result of this error", 1)
         error.result = result
         raise error
-    if result is None and not is_text:
-        raise Error("internal", f"amdahl {command} printed no result", "the same command in a shell", 1)
-    return result or Result(command, {}, "", run_dir=_run_dir(lines, options), command_line=words)
+    if result is None:
+        raise Error("internal", f"amdahl {command} printed {'no JSON' if printed.strip() else 'no result'}",
+                    "the same command in a shell", 1)
+    return result
 
 
-def _parsed(printed: str, is_text: bool) -> tuple[dict[str, Any], str]:
+def _result_of(command: str, printed: str, is_text: bool, run_dir: Optional[str], words: list[str]) -> Optional[Result]:
+    """None without the JSON that was asked for."""
     if is_text:
-        return {}, printed
+        return Result(command, {}, printed, run_dir, words)
     try:
-        return json.loads(printed), printed
+        return Result(command, json.loads(printed), printed, run_dir, words)
     except ValueError:
-        return {}, printed
+        return None
 
 
 def _word_of(value: Any, scratch: str, index: int) -> str:
@@ -86,7 +88,8 @@ def info(**options: Any) -> Result:
 def doctor(**options: Any) -> Result:
     """What is wrong with this machine, and the command that fixes it. `amdahl doctor`.
 
-    `.json`: "healthy", "findings" (each with name, what, where and remedy), "records" of what was measured.
+    `.json`: "healthy", "findings" (name, what, where and remedy of each), "records" of what was measured. A machine with
+    faults is a result, not an Error.
     """
     return _call("doctor", (), options)
 
@@ -143,7 +146,12 @@ def cost(*runs: Run, prices: Optional[Union[str, "os.PathLike[str]"]] = None, **
 
 def report(*runs: Run, **options: Any) -> Result:
     """The summary of a run from its records. `amdahl report`; html="page.html" writes a page about all runs."""
-    return _call("report", runs, options)
+    result = _call("report", runs, options)
+    if len(runs) == 1 and result.run_dir is None:
+        one = runs[0]
+        folder = one.run_dir if isinstance(one, Result) else os.path.abspath(one)
+        result.run_dir = folder if folder and os.path.isdir(folder) else None
+    return result
 
 
 def bench(*commands: str, **options: Any) -> Result:
