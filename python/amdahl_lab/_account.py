@@ -19,9 +19,11 @@ class Account:
         if marker is not None and not any(found is marker for found in self.optimizers):
             self.optimizers.append(marker)
         self.operations = self._operation_watch()
-        self.forward = _forward.ForwardWatch(torch, self.timeline, self.operations, _objects.roots(torch, self.optimizers))
+        self._roots = _objects.roots(torch, self.optimizers)
+        self.forward = _forward.ForwardWatch(torch, self.timeline, self.operations, self._roots)
         self.ddp = []
         self._dropped = 0
+        self._optimizer_begins = []
         self._install()
         self.timeline.restart()
         if marked_by_optimizer:
@@ -30,6 +32,11 @@ class Account:
     def installed(self):
         """How many replacements and hooks are in place."""
         return len(self._patches) + self.forward.installed()
+
+    def model(self):
+        """The module that the script calls; if none was seen, as inside of a compiled function, the largest that it updates."""
+        called = self.forward.model()
+        return called if called is not None else max(self._roots, key=_objects.num_parameters, default=None)
 
     def enter(self):
         """The script's own mark: what came before was input."""
@@ -44,6 +51,7 @@ class Account:
             self.timeline.add("input", step.begin, step.first_forward)
         self.operations.pause()
         self.forward.step_ended()
+        self._end_optimizer(clear=True)  # the end of its step may be what calls this
         self.timeline.next_step()
         if self.marked_by_optimizer:
             self.operations.resume()
@@ -109,18 +117,22 @@ class Account:
 
         def call(*args, **kwargs):
             self.operations.pause()
-            step, begin = self.timeline.step, clock.stamp()
+            self._optimizer_begins.append(clock.stamp())
+            if owner is not None:
+                self.timeline.step.optimizers[id(owner)] = owner
             try:
                 return original(*args, **kwargs)
             finally:
-                if step is self.timeline.step:  # else the optimizer's end has ended the step too
-                    self.timeline.add("optimizer", begin, clock.stamp())
-                else:
-                    step.spans.append(("optimizer", begin, step.end))
-                if owner is not None:
-                    step.optimizers[id(owner)] = owner
+                self._end_optimizer()
                 self.operations.resume()
         return call
+
+    def _end_optimizer(self, clear=False):
+        """The innermost call that is open, or all of them, ends now."""
+        while self._optimizer_begins:
+            self.timeline.add("optimizer", self._optimizer_begins.pop(), self.timeline.clock.stamp())
+            if not clear:
+                return
 
     def _loader(self, original):
         clock = self.timeline.clock

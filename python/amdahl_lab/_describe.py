@@ -86,8 +86,8 @@ def facts(torch, on_gpu):
 
 def wrappers(account):
     """"ddp", "fsdp2", "fsdp" or "none", by what the modules of the account are."""
-    model = account.forward.model() if account is not None else None
-    if account is not None and account.ddp:
+    model = account.model()
+    if account.ddp:
         return "ddp"
     kinds = {base.__name__ for module in (model.modules() if model is not None else ()) for base in type(module).__mro__}
     return "fsdp2" if "FSDPModule" in kinds else "fsdp" if "FullyShardedDataParallel" in kinds else "none"
@@ -120,7 +120,7 @@ def optimizer_names(account):
 
 
 def model_fields(account):
-    model = account.forward.model()
+    model = account.model()
     if model is None:
         return {"model": "", "num_parameters": 0}
     return {"model": _objects.class_name(model), "num_parameters": _objects.num_parameters(model)}

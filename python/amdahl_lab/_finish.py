@@ -27,7 +27,9 @@ def _result(session, torch):
               "device": "cuda" if on_gpu else "cpu", "device_name": _describe.device_name(torch),
               "facts": _describe.facts(torch, on_gpu), "window_us": window.end_us - window.start_us, "steps": job.steps,
               "warmup": job.warmup, "memory_peak_bytes": window.memory_peak_bytes, "notes": _describe.notes()}
-    result.update({f"loss_{name}": value for name, value in session.losses.items()})
+    for name, loss in (("loss_first", session.first_loss), ("loss_last", session.last_loss)):
+        if loss is not None:
+            result[name] = float(loss.detach())
     recompiles = window.graphs_after - window.graphs_before
     if recompiles:
         result["notes"].append(f"torch.compile compiled {recompiles} graphs in the timed steps: more --warmup, or fixed shapes.")
@@ -35,7 +37,7 @@ def _result(session, torch):
 
 
 def _add_account(session, torch, group, result):
-    account, model = session.account, session.account.forward.model()
+    account, model = session.account, session.account.model()
     result.update(_describe.model_fields(account))
     result["optimizer"] = _describe.optimizer_names(account) or result["optimizer"]
     result["math"] = _describe.math(torch, model, account.forward.math, account.on_gpu)

@@ -34,11 +34,11 @@ class Session:
         self.job = job
         self.window = Window()
         self.samples = None
-        self.losses = {}  # "first", "last": of the worker, which knows them
+        self.first_loss = self.last_loss = None  # tensors, of the worker, which knows them
         self.marked_by_optimizer = False
         self.marker = None
         self.count = 0
-        self.account = self.kernels = None
+        self.account = self.kernels = self._accounted = None
         self._inside = False
         self._end, self._then = job.warmup, self._start_window
 
@@ -122,12 +122,12 @@ class Session:
                 self._finish()
             from . import _kernels
             self.kernels = _kernels.KernelWindow(_loaded_torch())
-            self.finished_account, self.account = self.account, None
+            self._accounted, self.account = self.account, None
             self._end, self._then = self.count + KERNEL_STEPS, self._end_kernels
 
     def _end_kernels(self):
         self.kernels.stop(KERNEL_STEPS)
-        self.account = self.finished_account
+        self.account = self._accounted
         self._finish()
 
     def _finish(self):

@@ -83,7 +83,7 @@ class Case:
                 output.close()
         codes = wait_for_all(processes, begin + timeout)
         texts = {kind: [pathlib.Path(f"{prefix}.{rank}.{kind}").read_text() for rank in range(n)] for kind in ("out", "err")}
-        results = [json.loads(path.read_text()) if path.exists() else None
+        results = [json.loads(path.read_text()) if path.is_file() else None
                    for path in (pathlib.Path(f"{prefix}.rank.{rank}.json") for rank in range(n))]
         return Ranks(codes, texts["out"], texts["err"], results, time.monotonic() - begin)
 
@@ -131,6 +131,21 @@ def check_result(result, rank, n):
         assert min(parts) >= 0, account
         assert abs(sum(parts) - account["step_us"]) <= account["step_us"] / 1000, account
         assert {"steps", "forward_us", "backward_us", "arrivals_us", "total_communication_us", "comm_bytes"} <= set(account), account
+
+
+def wait_until(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def free_port():
