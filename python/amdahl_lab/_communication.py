@@ -70,7 +70,7 @@ class DdpWatch:
         ignored = getattr(wrapper, "parameters_to_ignore", set())
         named = [p for name, p in wrapper.module.named_parameters() if p.requires_grad and name not in ignored]
         self._bytes = sum(tensor_bytes(p, torch) for p in named)
-        self._watch_gradients(torch, patches, named)
+        self._watch_gradients(patches, named)
         self._watch_buffers(torch, patches)
 
     def backward_begins(self):
@@ -85,18 +85,12 @@ class DdpWatch:
         step.gradients_ready = self._ready
         step.bytes["all-reduce"] += self._bytes
 
-    def _watch_gradients(self, torch, patches, parameters):
-        def ready(*_):
+    def _watch_gradients(self, patches, parameters):
+        """A tensor's hook is called before the gradient reaches DDP's, which may begin the last communication."""
+        def ready(_):
             self._ready = self._timeline.clock.stamp()
-        self._accumulators = []
         for parameter in parameters:
-            if hasattr(parameter, "register_post_accumulate_grad_hook"):
-                patches.keep(parameter.register_post_accumulate_grad_hook(ready))
-                continue
-            with torch.enable_grad():
-                accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            self._accumulators.append(accumulator)  # it has the hook, and lives as long as this
-            patches.keep(accumulator.register_hook(ready))
+            patches.keep(parameter.register_hook(ready))
 
     def _watch_buffers(self, torch, patches):
         """Before forward the buffers of rank 0 are broadcast."""

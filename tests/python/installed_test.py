@@ -15,7 +15,7 @@ def state(torch, *objects):
         found.append({name: value for name, value in vars(item).items() if name not in ("state", "_zero_grad_profile_name")})
         for module in item.modules() if isinstance(item, torch.nn.Module) else ():
             found.append([list(module._forward_pre_hooks), list(module._forward_hooks)])
-            found.append([getattr(p, "_post_accumulate_grad_hooks", None) or {} for p in module.parameters(recurse=False)])
+            found.append([list(p._backward_hooks or ()) for p in module.parameters(recurse=False)])
     found.append(torch.overrides._get_current_function_mode_stack())
     return [{k: id(v) if callable(v) else None for k, v in item.items()} if isinstance(item, dict) else item for item in found]
 
@@ -150,7 +150,9 @@ for number in range(1000):
 
 def check_compiled_code_is_not_compiled_again(case):
     lab_driver.need_torch((2, 4))
+    ddp = 'torch.distributed.init_process_group("gloo"); model = nn.parallel.DistributedDataParallel(model); '
     for line, known in (('model = torch.compile(model, backend="eager")', True), ('model.compile(backend="eager")', True),
+                        (ddp + 'model = torch.compile(model, backend="aot_eager")', True),
                         ('loss = torch.compile(loss, backend="eager")', False)):
         script = case.write("compiled.py", COMPILED.format(compile=line, rows=8))
         ranks = case.good(script, warmup=3, steps=3, account_steps=3)
