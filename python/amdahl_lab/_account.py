@@ -23,6 +23,7 @@ class Account:
         self.forward = _forward.ForwardWatch(torch, self.timeline, self.operations, self._roots)
         self.ddp = []
         self._dropped = 0
+        self.replays = 0  # of CUDA graphs
         self._optimizer_begins = []
         self._install()
         self.timeline.restart()
@@ -83,6 +84,8 @@ class Account:
             self.ddp = [_communication.DdpWatch(torch, timeline, patches, found) for found in _objects.ddp_wrappers(torch)]
             if self.on_gpu:
                 _communication.watch_stream_waits(timeline, patches, _communication.fsdp_classes(), torch.cuda.Stream)
+        if self.on_gpu and hasattr(torch.cuda, "CUDAGraph"):
+            patches.wrap(torch.cuda.CUDAGraph, "replay", self._replay)
         for name in ("backward", "grad"):
             patches.wrap(torch.autograd, name, self._backward)
         for optimizer in self.optimizers:
@@ -91,6 +94,16 @@ class Account:
         loader = sys.modules.get("torch.utils.data.dataloader")
         if loader is not None:
             patches.wrap(loader._BaseDataLoaderIter, "__next__", self._loader)
+
+    def _replay(self, original):
+        clock = self.timeline.clock
+
+        def replay(graph):
+            self.replays += 1
+            begin = clock.stamp()
+            original(graph)
+            self.timeline.add("compute", begin, clock.stamp())
+        return replay
 
     def _backward(self, original):
         clock = self.timeline.clock

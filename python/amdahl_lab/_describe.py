@@ -13,9 +13,11 @@ def compiled_graphs():
     return int(utils.counters["stats"]["unique_graphs"]) if utils is not None else 0
 
 
-def launch():
-    """"compiled" or "eager"."""
-    return "compiled" if compiled_graphs() else "eager"
+def launch(account):
+    """How the step's operations get to the device: "compiled", "graph" (CUDA graphs of the script's own) or "eager"."""
+    if compiled_graphs():
+        return "compiled"
+    return "graph" if account is not None and account.replays else "eager"
 
 
 def math(torch, model, autocast, on_gpu):
@@ -76,7 +78,7 @@ def facts(torch, on_gpu):
         found["cudnn"] = str(torch.backends.cudnn.version())
         found["cudnn_benchmark"] = "on" if torch.backends.cudnn.benchmark else "off"
         found["memory_reserved_peak_bytes"] = str(torch.cuda.max_memory_reserved())
-        if torch.distributed.is_available() and hasattr(torch.cuda, "nccl"):
+        if torch.distributed.is_available() and torch.distributed.is_nccl_available():
             found["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
         for variable in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
             if os.environ.get(variable):

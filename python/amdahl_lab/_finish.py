@@ -23,7 +23,7 @@ def _result(session, torch):
     on_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
     result = {"schema": _job.SCHEMA, "rank": job.rank, "world_size": job.world_size, "model": "", "num_parameters": 0,
               "optimizer": type(session.marker).__name__ if session.marker is not None else "",
-              "math": "", "launch": _describe.launch(), "samples": session.samples or 0,
+              "math": "", "launch": _describe.launch(session.account), "samples": session.samples or 0,
               "device": "cuda" if on_gpu else "cpu", "device_name": _describe.device_name(torch),
               "facts": _describe.facts(torch, on_gpu), "window_us": window.end_us - window.start_us, "steps": job.steps,
               "warmup": job.warmup, "memory_peak_bytes": window.memory_peak_bytes, "notes": _describe.notes()}

@@ -2,6 +2,7 @@
 import json
 import os
 import tempfile
+import warnings
 
 from ._spans import length, union
 
@@ -18,9 +19,12 @@ class KernelWindow:
         profiler = torch.profiler
         torch.cuda.synchronize()
         self._profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA])
-        self._profile.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it forgets what came before this window
+            self._profile.start()
 
     def stop(self, steps):
+        """Not from inside of an optimizer's step, whose range would not be in the trace."""
         self._torch.cuda.synchronize()
         self._profile.stop()
         handle, path = tempfile.mkstemp(suffix=".json")
@@ -36,7 +40,8 @@ class KernelWindow:
 
 def busy(trace, steps):
     """(busy microseconds per step, of it for the optimizer) of a trace in Chrome's format; (None, None) without kernels."""
-    events = [event for event in trace.get("traceEvents", ()) if event.get("ph") == "X"]
+    found = trace if isinstance(trace, list) else trace.get("traceEvents", ())
+    events = [event for event in found if event.get("ph") == "X"]
     device = [event for event in events if event.get("cat") in _ON_DEVICE]
     if not device:
         return None, None

@@ -3,6 +3,7 @@ import resource
 import sys
 
 from . import _clock, _describe, _finish, _hooks, _job
+from ._patches import Patches
 
 SETTLE_STEPS = 1  # with the stamps installed, before they count
 KERNEL_STEPS = 3  # under the profiler, on GPUs
@@ -39,6 +40,7 @@ class Session:
         self.marker = None
         self.count = 0
         self.account = self.kernels = self._accounted = None
+        self._outside = Patches()
         self._inside = False
         self._end, self._then = job.warmup, self._start_window
 
@@ -121,9 +123,23 @@ class Session:
             if not self.account.on_gpu:
                 self._finish()
             from . import _kernels
+            if self.marked_by_optimizer:
+                self._mark_from_outside()
             self.kernels = _kernels.KernelWindow(_loaded_torch())
             self._accounted, self.account = self.account, None
             self._end, self._then = self.count + KERNEL_STEPS, self._end_kernels
+
+    def _mark_from_outside(self):
+        """The marker's step is marked after it has returned."""
+        _hooks.remove()
+
+        def make(original):
+            def step(*args, **kwargs):
+                result = original(*args, **kwargs)
+                self._stepped()
+                return result
+            return step
+        self._outside.wrap(self.marker, "step", make)
 
     def _end_kernels(self):
         self.kernels.stop(KERNEL_STEPS)
@@ -132,6 +148,7 @@ class Session:
 
     def _finish(self):
         _hooks.remove()
+        self._outside.remove()
         _finish.finish(self, _loaded_torch())
 
 
