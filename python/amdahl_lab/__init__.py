@@ -7,7 +7,10 @@
     study.to_pandas()
     lab.compare("before", "after", fail_on_regression=3)
 
-Commands of the program `amdahl`: info, doctor, links, collectives, study, train, plan, compare, cost, report, bench, calibrate.
+    study = lab.measure(make, devices=[1, 2])                             # your own module: what several devices buy it
+    print(lab.fits(lab.trace(model, loss, batch), devices=2, wrap="fsdp2"))
+
+A training script: `amdahl run train.py`, with its step in `with lab.step():`. Commands of the program `amdahl`: info, doctor, links, collectives, study, train, plan, compare, cost, report, bench, calibrate.
 Each runs in a process and returns a Result. Preprocessing in this process: Preprocessor, fuse_multimodal, resample_trajectories,
 voxelize_pointcloud. Errors are amdahl_lab.Error.
 """
@@ -19,16 +22,21 @@ from ._error import Error
 from ._preprocess import Preprocessor, Voxels, fuse_multimodal, resample_trajectories, voxelize_pointcloud
 from ._program import find_program
 from ._result import Record, Result, Series
+from ._step import step
 from ._verbs import (bench, calibrate, collectives, compare, cost, doctor, example_prices, info, links, plan, program_help, report,
-                     study, train)
+                     run, study, train)
 
 __all__ = [
     "Error", "Preprocessor", "Record", "Result", "Series", "Voxels", "bench", "calibrate", "collectives", "compare", "cost",
     "doctor", "example_prices", "find_program", "fuse_multimodal", "info", "links", "plan", "program_help", "report",
-    "resample_trajectories", "study", "train", "voxelize_pointcloud",
+    "resample_trajectories", "run", "step", "study", "train", "voxelize_pointcloud",
 ]
 
-_LAZY: dict[str, tuple[str, str]] = {}  # name: (module, its name there); imported at its first use
+_LAZY: dict[str, tuple[str, str]] = {
+    "Fit": ("._fits", "Fit"), "Trace": ("._trace", "Trace"), "Training": ("._training", "Training"),
+    "batch_size": ("._job", "batch_size"), "fits": ("._fits", "fits"), "measure": ("._measure", "measure"),
+    "trace": ("._trace", "trace"), "will_second_gpu_help": ("._second", "will_second_gpu_help"),
+}  # name: (module, its name there); imported at its first use
 
 
 def __getattr__(name: str) -> Any:

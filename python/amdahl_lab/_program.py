@@ -89,11 +89,11 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def run_program(words: Sequence[str], echo: bool = True) -> Output:
-    """Runs the program with these words. With `echo`, the lines that it prints to stderr go to sys.stderr as they come, but
+def run_program(words: Sequence[str], echo: bool = True, variables: Optional[Mapping[str, str]] = None) -> Output:
+    """Runs the program with these words, and with `variables` in its environment. With `echo`, the lines that it prints to stderr go to sys.stderr as they come, but
     for its error line. KeyboardInterrupt interrupts the program, waits for its end and is raised again."""
     command = [find_program(), *words]
-    environment = dict(os.environ, AMDAHL_LAB_CALL=str(os.getpid()))  # the program ends when this process does
+    environment = dict(os.environ, AMDAHL_LAB_CALL=str(os.getpid()), **(variables or {}))  # the program ends when this process does
     try:
         # A session of its own: a terminal, or a notebook's server, would otherwise interrupt it too, and the second signal
         # ends it at once.

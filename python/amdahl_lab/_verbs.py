@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tempfile
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from ._error import Error
@@ -29,12 +31,13 @@ _TEXT_OPTIONS = {"report": ("html", "md", "open", "csv", "jsonl", "metrics"), "s
 _PLACE = re.compile(r"^(?:run: (.+)|report: (.+)/report\.md)$")
 
 
-def _call(command: str, positional: tuple[Any, ...], options: dict[str, Any], echo: bool = True) -> Result:
+def _call(command: str, positional: tuple[Any, ...], options: dict[str, Any], echo: bool = True,
+          variables: Optional[Mapping[str, str]] = None) -> Result:
     with tempfile.TemporaryDirectory() as scratch:
         words = [_word_of(one, scratch, index) for index, one in enumerate(positional)]
         is_text = any(options.get(name) not in (None, False) for name in _TEXT_OPTIONS.get(command, ()))
         words = [command, *option_words(options), *([] if is_text else ["--json"]), *words]
-        code, printed, lines, error = run_program(words, echo)
+        code, printed, lines, error = run_program(words, echo, variables)
     result = _result_of(command, printed, is_text, _run_dir(lines, options), words)
     found_faults = command == "doctor" and result is not None and error is not None and error.cause == "check-failed"
     if error is not None and not found_faults:
@@ -160,6 +163,17 @@ def bench(*commands: str, **options: Any) -> Result:
     Series of a record: time (us) and what else was measured of a process.
     """
     return _call("bench", commands, options)
+
+
+def run(*script: str, variables: Optional[Mapping[str, str]] = None, **options: Any) -> Result:
+    """A training script on one device and on several, with a verdict: run("train.py", "--lr", "0.1", devices=[1, 2]), or
+    run("-m", "my.training"). `amdahl run`; variables: more of the environment that the script sees.
+
+    Fresh processes for each run, in turns; the script's step is `with amdahl_lab.step():`, or from one step of its optimizer
+    to the next. Series of a record as of study().
+    """
+    options.setdefault("python", sys.executable)
+    return _call("run", script, options, variables=variables)
 
 
 def calibrate(*runs: Run, **options: Any) -> Result:

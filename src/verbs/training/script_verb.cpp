@@ -27,6 +27,7 @@ namespace {
 
 constexpr const char* kOwnError = "amdahl_lab: error: ";  // begins a line of the package
 constexpr const char* kModule = "amdahl_lab.launch";
+constexpr std::string_view kOwnVariables = "AMDAHL_LAB_";  // of the package, for its ranks
 
 struct ScriptCell {
   int devices = 1;
@@ -191,6 +192,8 @@ class ScriptStudy {
       std::string& path = variables["PYTHONPATH"];
       path = path.empty() ? config_.package_dir : config_.package_dir + ":" + path;
     }
+    for (const auto& [name, value] : config_.environment)
+      if (name.starts_with(kOwnVariables)) variables[name] = value;
     variables["PYTHONUNBUFFERED"] = "1";
     variables["GROUP_RANK"] = "0";
     const auto all = named_gpus(config_.environment, is_cuda_ ? static_cast<size_t>(devices) : 0);
