@@ -7,9 +7,9 @@
     study.to_pandas()
     lab.compare("before", "after", fail_on_regression=3)
 
-Commands of the program `amdahl`: info, doctor, links, collectives, study, train, plan, compare, cost, report, bench, calibrate.
-Each runs in a process and returns a Result. Preprocessing in this process: Preprocessor, fuse_multimodal, resample_trajectories,
-voxelize_pointcloud. Errors are amdahl_lab.Error.
+Commands of the program `amdahl`: info, doctor, links, collectives, study, train, plan, compare, cost, report, bench,
+calibrate. Each runs in a process and returns a Result. Preprocessing in this process: Preprocessor, fuse_multimodal,
+resample_trajectories, voxelize_pointcloud. Errors are amdahl_lab.Error.
 """
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ._error import Error
 from ._preprocess import Preprocessor, Voxels, fuse_multimodal, resample_trajectories, voxelize_pointcloud
 from ._program import find_program
 from ._result import Record, Result, Series
-from ._verbs import (bench, calibrate, collectives, compare, cost, doctor, example_prices, info, links, plan, program_help, report,
-                     study, train)
+from ._verbs import (bench, calibrate, collectives, compare, cost, doctor, example_prices, info, links, plan,
+                     program_help, report, study, train)
 
 __all__ = [
-    "Error", "Preprocessor", "Record", "Result", "Series", "Voxels", "bench", "calibrate", "collectives", "compare", "cost",
-    "doctor", "example_prices", "find_program", "fuse_multimodal", "info", "links", "plan", "program_help", "report",
-    "resample_trajectories", "study", "train", "voxelize_pointcloud",
+    "Error", "Preprocessor", "Record", "Result", "Series", "Voxels", "bench", "calibrate", "collectives", "compare",
+    "cost", "doctor", "example_prices", "find_program", "fuse_multimodal", "info", "links", "plan", "program_help",
+    "report", "resample_trajectories", "study", "train", "voxelize_pointcloud",
 ]
 
 _LAZY: dict[str, tuple[str, str]] = {}  # name: (module, its name there); imported at its first use

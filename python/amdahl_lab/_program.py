@@ -1,11 +1,13 @@
 """Finds the program `amdahl` and runs one of its commands in a process.
 
-A process, not a call of the library: what is measured must not share threads, allocator and CUDA context with the caller. An
-interpreter that has imported torch has thread pools that take processors from the measured threads, cached GPU memory that the
-program cannot use, and a CUDA context that keeps the GPU from being set up anew.
+A process, not a call of the library: what is measured must not share threads, allocator and CUDA context with the
+caller. An interpreter that has imported torch has thread pools that take processors from the measured threads, cached
+GPU memory that the program cannot use, and a CUDA context that keeps the GPU from being set up anew.
 """
 from __future__ import annotations
 
+import glob
+import importlib.util
 import os
 import shutil
 import signal
@@ -19,7 +21,7 @@ from ._error import Error, parse_error_line
 
 Output = tuple[int, str, list[str], Optional[Error]]  # exit code, stdout, lines of stderr, the error line
 
-# Options that the program takes several times, as one value can contain commas; those of other lists are joined with commas.
+# Options that the program takes several times, since a value can contain commas; other lists are joined with commas.
 REPEATED = frozenset(("plan", "pair", "nccl", "validate", "single", "multi", "hetero"))
 _END_SECONDS = 20  # the program ends within 8 s of SIGINT
 
@@ -90,13 +92,16 @@ def _text(name: str, value: Any) -> str:
 
 
 def run_program(words: Sequence[str], echo: bool = True) -> Output:
-    """Runs the program with these words. With `echo`, the lines that it prints to stderr go to sys.stderr as they come, but
+    """Runs the program with these words. With `echo`, the lines that it prints to stderr go to sys.stderr as they come,
+    but
     for its error line. KeyboardInterrupt interrupts the program, waits for its end and is raised again."""
     command = [find_program(), *words]
     environment = dict(os.environ, AMDAHL_LAB_CALL=str(os.getpid()))  # the program ends when this process does
+    if folders := nvidia_folders():
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [os.environ.get("LD_LIBRARY_PATH"), *folders]))
     try:
-        # A session of its own: a terminal, or a notebook's server, would otherwise interrupt it too, and the second signal
-        # ends it at once.
+        # A session of its own: a terminal, or a notebook's server, would otherwise interrupt it too, and the second
+        # signal ends it at once.
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=environment, start_new_session=True)
     except OSError as error:
@@ -120,6 +125,16 @@ def run_program(words: Sequence[str], echo: bool = True) -> Output:
     return code, b"".join(printed).decode("utf-8", "replace"), lines, _error_of(code, last, lines)
 
 
+def nvidia_folders() -> list[str]:
+    """Where the packages nvidia-* of this interpreter, which torch brings along, have NCCL, cuDNN and cuBLAS."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return sorted(folder for place in places for folder in glob.glob(os.path.join(glob.escape(place), "*", "lib")))
+
+
 def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[str]:
     """Reads stderr to its end; returns the last error line."""
     last = None
@@ -134,7 +149,8 @@ def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[
 
 
 def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
-    """Interrupts the program and waits; kills it, and what it started, when it does not end or a second Ctrl-C comes."""
+    """Interrupts the program and waits; kills it, and what it started, when it does not end or a second Ctrl-C
+    comes."""
     try:
         if child.poll() is None:
             child.send_signal(signal.SIGINT)
@@ -171,8 +187,8 @@ def _error_of(code: int, line: Optional[str], lines: Sequence[str]) -> Optional[
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        remedy = "free memory: the kernel kills what takes too much" if code == -signal.SIGKILL else "the same command again"
+        remedy = "free memory: the kernel kills what takes too much" if name == "SIGKILL" else "the same command again"
         return Error("rank-died", f"the program was ended by {name}", remedy, 128 - code)
     said = next((text for text in reversed(lines) if text.strip()), "nothing on stderr")
-    return Error("check-failed" if code == 1 else "internal", f"the program ended with exit code {code}: {said.strip()}", "",
-                 code)
+    return Error("check-failed" if code == 1 else "internal",
+                 f"the program ended with exit code {code}: {said.strip()}", "", code)

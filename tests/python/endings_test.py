@@ -50,7 +50,8 @@ def programs_of(case):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/exe") == str(harness.AMDAHL) and os.readlink(f"/proc/{pid}/cwd") == str(case.folder):
+            places = os.readlink(f"/proc/{pid}/exe"), os.readlink(f"/proc/{pid}/cwd")
+            if places == (str(harness.AMDAHL), str(case.folder)):
                 found.append(int(pid))
         except OSError:
             pass
@@ -60,6 +61,21 @@ def programs_of(case):
 def has_records(case):
     path = case.path("run/records.jsonl")
     return path.exists() and path.read_text().count('"type":"record"') > 2
+
+
+def check_libraries_of_nvidia_packages_are_found(case):
+    """The program opens NCCL, cuDNN and cuBLAS by name: LD_LIBRARY_PATH has the user's folders, then those of packages."""
+    folder = case.path("site/nvidia/nccl/lib")
+    os.makedirs(folder)
+    sys.path.append(str(case.path("site")))
+    os.environ["LD_LIBRARY_PATH"] = "/first"
+    try:
+        with script(case, 'echo "{\\"path\\": \\"$LD_LIBRARY_PATH\\"}"'):
+            found = lab.info().json["path"].split(":")
+        assert found[0] == "/first" and str(folder) in found[1:], found
+    finally:
+        sys.path.pop()
+        del os.environ["LD_LIBRARY_PATH"]
 
 
 def check_missing_program(case):
