@@ -30,6 +30,7 @@ log=build/wheel-$version.log
 mkdir -p build "$FOLDER"
 [ -n "${JOBS:-}" ] && export CMAKE_BUILD_PARALLEL_LEVEL=$JOBS
 if ! python -m pip wheel --verbose --disable-pip-version-check --no-deps --no-build-isolation -w "$raw" \
+     --config-settings "build-dir=$PWD/build/wheel-module/{wheel_tag}" \
      --config-settings "cmake.define.AMDAHL_PREBUILT=$PREFIX" ./python >"$log" 2>&1; then
   grep -iE 'error|FAILED' "$log" | head -n 20 >&2
   say "the build failed, $log has all of it"

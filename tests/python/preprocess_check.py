@@ -13,6 +13,7 @@ import threading
 import numpy as np
 
 import amdahl_lab as lab
+from amdahl_lab import _preprocess
 
 SEEDS = range(5)
 
@@ -265,20 +266,24 @@ def check_read_only_arrays():
 
 
 def check_threads():
-    """Eight threads at once: each has a native object of its own."""
-    points, features = cloud_of(np.random.default_rng(8), 20000)
-    expected = voxelized(points, features, *REFERENCE_GRID, "max")
-    wrong = []
+    """Eight threads at once, each with its own cloud and native object, of which none is thread-safe."""
+    wrong, objects = [], []
 
-    def work():
-        for _ in range(20):
-            if not np.array_equal(lab.voxelize_pointcloud(points, features, mode="max", **GRID), expected):
-                wrong.append(1)
+    def work(seed):
+        points, features = cloud_of(np.random.default_rng(seed), 20000)
+        points[:100 * seed] = np.nan
+        expected = voxelized(points, features, *REFERENCE_GRID, "max")
+        for _ in range(40):
+            voxels = lab.Preprocessor().voxelize_pointcloud(points, features, mode="max", **GRID)
+            if voxels.num_nan != 100 * seed or not np.array_equal(voxels.grid, expected):
+                wrong.append(seed)
+        objects.append(list(_preprocess._kept.by_place.values()))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert not wrong, f"{len(wrong)} of 160 results are wrong"
+    assert not wrong, f"{len(wrong)} of 320 results are wrong"
+    assert len({id(kept[0][0]) for kept in objects}) == 8, "threads share a native object"
 
 
 def check_torch_stream(library):
