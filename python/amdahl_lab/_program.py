@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional
+from typing import IO, Any, Optional
 
 from ._error import Error, parse_error_line
 
@@ -107,21 +107,23 @@ def run_program(words: Sequence[str], echo: bool = True) -> Output:
     except OSError as error:
         raise Error("environment-missing", f"{command[0]} cannot be started: {error.strerror}",
                     "a program for this machine", 3) from error
+    assert child.stdout is not None and child.stderr is not None  # pipes, as asked for
+    stdout, stderr = child.stdout, child.stderr
     printed: list[bytes] = []
-    reader = threading.Thread(target=lambda: printed.append(child.stdout.read()), daemon=True)
+    reader = threading.Thread(target=lambda: printed.append(stdout.read()), daemon=True)
     lines: list[str] = []
     try:
         reader.start()
-        last = _pass_on(child, lines, echo)
+        last = _pass_on(stderr, lines, echo)
         code = child.wait()
     except BaseException:
-        _end(child, lines, echo)
+        _end(child, stderr, lines, echo)
         raise
     finally:
         if reader.ident is not None:
             reader.join(_END_SECONDS)
-        child.stdout.close()
-        child.stderr.close()
+        stdout.close()
+        stderr.close()
     return code, b"".join(printed).decode("utf-8", "replace"), lines, _error_of(code, last, lines)
 
 
@@ -135,10 +137,10 @@ def nvidia_folders() -> list[str]:
     return sorted(folder for place in places for folder in glob.glob(os.path.join(glob.escape(place), "*", "lib")))
 
 
-def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[str]:
+def _pass_on(stderr: IO[bytes], lines: list[str], echo: bool) -> Optional[str]:
     """Reads stderr to its end; returns the last error line."""
     last = None
-    for raw in child.stderr:
+    for raw in stderr:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         lines.append(line)
         if parse_error_line(line):
@@ -148,7 +150,7 @@ def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[
     return last
 
 
-def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
+def _end(child: subprocess.Popen[bytes], stderr: IO[bytes], lines: list[str], echo: bool) -> None:
     """Interrupts the program and waits; kills it, and what it started, when it does not end or a second Ctrl-C
     comes."""
     try:
@@ -157,7 +159,7 @@ def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
         timer = threading.Timer(_END_SECONDS, lambda: _kill_session(child))
         timer.start()
         try:
-            _pass_on(child, lines, echo)
+            _pass_on(stderr, lines, echo)
             child.wait()
         finally:
             timer.cancel()
@@ -169,7 +171,7 @@ def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
         child.wait()
 
 
-def _kill_session(child: subprocess.Popen) -> None:
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

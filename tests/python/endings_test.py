@@ -126,6 +126,22 @@ def check_interrupt_ends_the_program_in_order(case):
     assert len(lab.Result("study", {}, "", str(case.path("run"))).records) > 2
 
 
+def check_second_interrupt_kills_what_does_not_end(case):
+    with script(case, f"trap '' INT; sleep 97.531 & touch {case.path('ready')}; wait; sleep 97.531"):
+        process = start(case)
+    wait_until(case.path("ready").exists, "start of the program")
+    os.kill(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=1)
+        raise AssertionError("it ended at the first interrupt")
+    except subprocess.TimeoutExpired:
+        pass
+    os.kill(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30)[0] == "interrupted\n"
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert "sleep 97.531" not in left, left
+
+
 def check_program_ends_with_the_interpreter(case):
     process = start(case)
     wait_until(lambda: has_records(case), "records")
