@@ -35,7 +35,7 @@ def script(case, text, name="train.py"):
 
 
 def summary_of(case, *words, **options):
-    return json.loads(case.run("run", *words, "--json", "-q", timeout=240, **options).stdout)
+    return json.loads(case.run("run", "--json", "-q", *words, timeout=240, **options).stdout)
 
 
 def check_a_fixed_global_batch_is_strong_scaling(case):
