@@ -1,7 +1,8 @@
 """Measures what more devices buy for the training step of a user's own PyTorch program."""
+from ._asked import batch_size, wrap
 from ._step import step
 
-__all__ = ["Training", "measure", "step"]
+__all__ = ["Training", "batch_size", "measure", "step", "wrap"]
 
 
 def __getattr__(name):

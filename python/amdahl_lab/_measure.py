@@ -1,11 +1,13 @@
 """`measure`: what more devices and other wrappers buy for a model that a function makes."""
-import json
 import os
 import sys
 import tempfile
 
 from . import _factory, _job
-from ._program import run_program
+from ._error import Error
+from ._verbs import _call
+
+WORKER = ("-m", "amdahl_lab._worker")
 
 
 def measure(factory, devices=None, wrap=("ddp",), batch=64, steps=50, warmup=10, runs=5, output_dir=None, **options):
@@ -25,47 +27,25 @@ def measure(factory, devices=None, wrap=("ddp",), batch=64, steps=50, warmup=10,
         (a module, or a script whose call of measure() is under `if __name__ == "__main__"`), or cloudpickle be installed.
     devices: numbers of devices, as [1, 2, 4]; None: what the program takes without it.
     wrap: of "ddp" and "fsdp2", for more than one device.
-    batch: rows of a step over all ranks; each number of devices must divide it.
+    batch: rows of a step over all ranks, or a list of such numbers; each number of devices must divide it.
     steps, warmup, runs: timed steps, steps before them, and fresh groups of processes for each number of devices and wrap.
     output_dir: folder of the run. options: further options of `amdahl run`, with underscores.
 
-    Raises ValueError for a factory that cannot be used.
+    Raises Error of cause "usage" for a factory that cannot be used. The processes run this Python.
+    `amdahl run --batch-sizes 64 -m amdahl_lab._worker script.py:make` does the same in a shell.
     """
     if _job.active():
         _job.fail("measure() was called while a rank imports the script", 'put the call under if __name__ == "__main__":')
-    words = _words(devices=devices, wrap=wrap, batch=batch, steps=steps, warmup=warmup, runs=runs, output_dir=output_dir, **options)
+    options = {"devices": devices, "wrap": wrap, "batch_sizes": batch, "steps": steps, "warmup": warmup, "runs": runs,
+               "output_dir": output_dir, "python": sys.executable, **options}
     try:
-        reference = _factory.refer(factory)
+        words, pickled = _factory.refer(factory)
     except _factory.Refused as problem:
-        raise ValueError("{}; {}".format(*problem.args)) from None
-    handle, path = tempfile.mkstemp(prefix="amdahl-lab-", suffix=".json")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(reference, file)
-        return run_program(["run", *words, "--json", "-m", "amdahl_lab._worker"], _environment(path))
-    finally:
-        os.unlink(path)
-
-
-def _words(**options):
-    """The program's options: underscores are hyphens, lists are comma-separated, True is a flag, None is left out."""
-    words = []
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        words.append("--" + name.replace("_", "-"))
-        if isinstance(value, (list, tuple)):
-            words.append(",".join(str(item) for item in value))
-        elif value is not True:
-            words.append(str(value))
-    return words
-
-
-def _environment(path):
-    """The ranks use this Python and find this package, also when it is not installed."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    environment = {_factory.VARIABLE: path, "AMDAHL_LAB_PYTHON": sys.executable}
-    if os.path.basename(package) not in ("site-packages", "dist-packages") and package not in found:
-        environment["PYTHONPATH"] = os.pathsep.join([package, *found])
-    return environment
+        raise Error("usage", *problem.args, 2) from None
+    if pickled is None:
+        return _call("run", (*WORKER, *words), options)
+    with tempfile.TemporaryDirectory(prefix="amdahl-lab-") as folder:
+        path = os.path.join(folder, "factory.pickle")
+        with open(path, "wb") as file:
+            file.write(pickled)
+        return _call("run", (*WORKER, _factory.PICKLE, path), options)

@@ -1,18 +1,19 @@
 """A rank of `measure`: calls the factory, checks what it returns, wraps the model and trains it."""
 import itertools
 import os
+import sys
 from datetime import timedelta
 
-from . import _factory, _job, _session, _wrap
+from . import _asked, _factory, _job, _session, _wrap
 from ._step import step
 from ._training import Training
 
 TIMEOUT = timedelta(minutes=10)
 
 
-def main():
-    if not _job.active() or _factory.VARIABLE not in os.environ:
-        _job.fail("amdahl_lab._worker was started by hand", "call amdahl_lab.measure()")
+def main(words):
+    if not _job.active():
+        _job.fail("amdahl_lab._worker was started by hand", "amdahl run -m amdahl_lab._worker FILE.py:NAME, or amdahl_lab.measure()")
     job = _job.read()
     rows = rows_of_rank(job)
     try:
@@ -20,7 +21,7 @@ def main():
     except ImportError:
         _job.fail("this Python has no PyTorch", "pip install torch")
     try:
-        factory = _factory.find(os.environ[_factory.VARIABLE])
+        factory = _factory.find(words)
         device = start_group(torch, job)
         values = {"batch": rows, "device": device, "rank": job.rank, "world_size": job.world_size}
         torch.manual_seed(0)
@@ -36,10 +37,9 @@ def main():
 
 
 def rows_of_rank(job):
-    if job.global_batch < 1 or job.global_batch % job.world_size:
-        _job.fail(f"a batch of {job.global_batch} cannot be divided by {job.world_size} ranks",
-                  f"--batch {max(1, round(job.global_batch / job.world_size)) * job.world_size}")
-    return job.global_batch // job.world_size
+    if job.global_batch < 1:
+        _job.fail("no batch is given", "--batch-sizes 64")
+    return _asked.share(job)
 
 
 def start_group(torch, job):
@@ -136,4 +136,4 @@ def endless(batches, session):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

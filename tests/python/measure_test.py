@@ -17,12 +17,12 @@ sys.argv = ["program", {source!r}]
 sys.path.insert(0, {tests!r})
 import lab_driver
 pathlib.Path("words.json").write_text(json.dumps(words))
-options = dict(zip(words[1::2], words[2::2]))
-if os.environ["AMDAHL_LAB_PYTHON"] != sys.executable:
-    sys.exit("another Python: " + os.environ["AMDAHL_LAB_PYTHON"])
+options = dict(word.split("=", 1) for word in words[:words.index("-m")] if "=" in word)
+if options["--python"] != sys.executable:
+    sys.exit("another Python: " + options["--python"])
 n = int(options.get("--devices", "2").split(",")[-1])
 case = lab_driver.Case(os.getcwd())
-ranks = case.ranks(*words[words.index("-m"):], n=n, batch=int(options["--batch"]), steps=3, warmup=2, account_steps=2,
+ranks = case.ranks(*words[words.index("-m"):], n=n, batch=int(options["--batch-sizes"]), steps=3, warmup=2, account_steps=2,
                    wrap=options["--wrap"].split(",")[-1] if n > 1 else "",
                    env={{"PYTHONPATH": os.environ["PYTHONPATH"]}})
 print(json.dumps({{"codes": ranks.codes, "results": ranks.results, "err": ranks.err}}))
@@ -91,8 +91,8 @@ def check_models_on_one_and_two_devices(case):
                 assert 0 < result["loss_last"] < result["loss_first"], "the same batch again and again is not learned"
                 assert (result["account"]["comm_bytes"] > 0) == (n > 1), result
     words = json.loads((case.folder / "words.json").read_text())
-    assert words == ["run", "--devices", "2", "--wrap", "ddp", "--batch", "8", "--steps", "50", "--warmup", "10", "--runs", "1",
-                     "--output-dir", "run", "--json", "-m", "amdahl_lab._worker"], words
+    assert words == ["run", "--devices=2", "--wrap=ddp", "--batch-sizes=8", "--steps=50", "--warmup=10", "--runs=1", "--output-dir=run",
+                     f"--python={sys.executable}", "--json", "-m", "amdahl_lab._worker", f"{case.folder / 'script.py'}:make"], words
 
 
 def check_fsdp2(case):
@@ -117,6 +117,7 @@ def check_fresh_processes_begin_with_the_same_weights(case):
 
 
 def check_a_factory_of_a_module(case):
+    """In a package, in the main module of one, and beside a script that is started from another folder."""
     lab_driver.need_torch()
     (case.folder / "pack").mkdir()
     case.write("pack/__init__.py", "")
@@ -128,6 +129,18 @@ def check_a_factory_of_a_module(case):
     (case.folder / "result.json").unlink()
     result = run(case, "", words=["-m", "pack.main"])[1]
     assert result["codes"] == [0], result
+
+
+def check_a_module_beside_the_script(case):
+    lab_driver.need_torch()
+    (case.folder / "far").mkdir()
+    case.write("far/beside.py", FACTORY.format(text=MLP, model="mlp()"))
+    text = "import amdahl_lab\nfrom beside import make\n" + CALL.format(factory="make", devices=[1], batch=8, wrap=["ddp"])
+    case.write("far/start.py", text)
+    result = run(case, "", name="unused.py", words=["far/start.py"])[1]
+    assert result["codes"] == [0], result
+    words = json.loads((case.folder / "words.json").read_text())
+    assert words[-3:] == ["beside:make", "--path", str(case.folder / "far")], words
 
 
 def check_a_factory_takes_what_it_wants(case):
@@ -142,11 +155,11 @@ def check_a_factory_takes_what_it_wants(case):
 def check_what_is_no_factory(case):
     lab_driver.need_torch()
     head = "import amdahl_lab\n" + MLP + FACTORY.format(text="", model="mlp()")
-    for value, says in (("mlp()", ["got a Sequential, not a function", "def make(batch, device)"]), ("(mlp(), 1)", ["got a tuple"]),
-                        ("make(8, torch.device('cpu'))", ["got a Training"]), ("nn.Linear", ["got a Linear", "not a function"])):
+    for value, says in (("mlp()", ["got Sequential, not a function", "def make(batch, device)"]), ("(mlp(), 1)", ["got tuple"]),
+                        ("make(8, torch.device('cpu'))", ["got Training"]), ("nn.Linear", ["got Linear", "not a function"])):
         done, _ = run(case, head + CALL.format(factory=value, devices=[1], batch=8, wrap=["ddp"]), code=1)
         last = done.stderr.rstrip().split("\n")[-1]
-        assert last.startswith("ValueError: ") and all(word in last for word in says), last
+        assert last.startswith("amdahl_lab._error.Error: usage: ") and all(word in last for word in says), last
     wants = head.replace("def make(batch, device)", "def make(batch, sizes)")
     done, _ = run(case, wants + CALL.format(factory="make", devices=[1], batch=8, wrap=["ddp"]), code=1)
     assert "takes 'sizes', which measure() does not give" in done.stderr, done.stderr
@@ -166,7 +179,8 @@ def check_functions_without_a_file(case):
     from amdahl_lab import _factory
     sys.path.insert(0, str(case.folder))
     try:
-        assert _factory.refer(lambda batch: None)["kind"] == "pickle"
+        words, pickled = _factory.refer(lambda batch: None)
+        assert not words and pickled
     finally:
         sys.path.remove(str(case.folder))
         sys.modules.pop("cloudpickle", None)
@@ -183,7 +197,12 @@ def check_a_call_without_its_guard(case):
 def check_wrong_factories(case):
     lab_driver.need_torch()
     good = FACTORY.format(text="", model="mlp()")
-    refused(case, good, ["a batch of 9 cannot be divided by 2 ranks", "--batch 8"], batch=9)
+    refused(case, good, ["a batch of 9 cannot be divided by 2 ranks", "--batch-sizes 8"], batch=9)
+    case.refused("-m", "amdahl_lab._worker", "no.py:make", batch=8, says=["there is no no.py"])
+    case.refused("-m", "amdahl_lab._worker", "script.py:none", batch=8, says=["script.py has no none"])
+    case.refused("-m", "amdahl_lab._worker", "script", batch=8, says=["names no factory", "FILE.py:NAME"])
+    case.refused("-m", "amdahl_lab._worker", "script.py:make", says=["no batch is given", "--batch-sizes"])
+    case.refused("-m", "amdahl_lab._worker", "absent.module:make", batch=8, says=["absent.module cannot be imported"])
     refused(case, "def make(): return mlp()\n", ["returned Sequential", "amdahl_lab.Training("])
     refused(case, good.replace("mlp()", "mlp"), ["model is function", "torch.nn.Module"])
     refused(case, good.replace("mlp()", "mlp().to('meta')"), ["the model has a tensor on meta", "this rank computes on cpu"], devices=1)
@@ -215,7 +234,9 @@ def check_different_losses_are_no_error(case):
 
 
 def check_the_worker_is_not_started_by_hand(case):
-    case.refused("-m", "amdahl_lab._worker", says=["started by hand", "amdahl_lab.measure()"])
+    done = subprocess.run([sys.executable, "-m", "amdahl_lab._worker", "script.py:make"], capture_output=True, text=True, timeout=60,
+                          env={"PYTHONPATH": str(lab_driver.PACKAGE), "PATH": os.environ["PATH"]})
+    assert done.returncode == 3 and "started by hand" in done.stderr and "amdahl_lab.measure()" in done.stderr, done
 
 
 lab_driver.main(globals())
