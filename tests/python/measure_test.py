@@ -70,17 +70,6 @@ def measured(case, text=MLP, model="mlp()", devices=(2,), batch=8, wrap=("ddp",)
     return result["results"]
 
 
-def refused(case, body, says, devices=2, batch=8, wrap="ddp", rank=0, **options):
-    """The one line of a rank whose factory is `make` of this script."""
-    text = "import amdahl_lab\n" + MLP + body + CALL.format(factory="make", devices=[devices], batch=batch, wrap=[wrap])
-    result = run(case, text, **options)[1]
-    assert result["codes"][rank] == 3, result
-    last = result["err"][rank].rstrip("\n").split("\n")[-1]
-    assert last.startswith("amdahl_lab: error: ") and "; " in last, last
-    for word in says:
-        assert word in last, f"'{word}' is not in: {last}"
-
-
 def check_models_on_one_and_two_devices(case):
     lab_driver.need_torch()
     for text, model in ((MLP, "mlp()"), (RESNET, "TinyResNet()"), (GPT, "TinyGPT()")):
@@ -101,13 +90,6 @@ def check_fsdp2(case):
         for result in measured(case, text, model, wrap=("ddp", "fsdp2")):
             assert result["facts"]["wrap"] == "fsdp2" and result["loss_last"] < result["loss_first"], result
             assert result["model"] in ("Sequential", "TinyResNet", "TinyGPT"), result
-
-
-def check_fsdp2_with_an_old_pytorch(case):
-    torch = lab_driver.need_torch()
-    if hasattr(torch.distributed, "device_mesh"):
-        raise lab_driver.Skip(f"PyTorch {torch.__version__} has it")
-    refused(case, FACTORY.format(text="", model="mlp()"), ["fsdp2 needs PyTorch 2.4", "--wrap ddp"], wrap="fsdp2")
 
 
 def check_fresh_processes_begin_with_the_same_weights(case):
@@ -141,15 +123,6 @@ def check_a_module_beside_the_script(case):
     assert result["codes"] == [0], result
     words = json.loads((case.folder / "words.json").read_text())
     assert words[-3:] == ["beside:make", "--path", str(case.folder / "far")], words
-
-
-def check_a_factory_takes_what_it_wants(case):
-    lab_driver.need_torch()
-    body = FACTORY.format(text="", model="mlp()")
-    for signature in ("batch, device, rank, world_size", "rank, batch", "batch, device, extra=3", "**given"):
-        own = body.replace("batch, device)", signature + ")", 1).replace("rows(batch)", "rows(8)")
-        text = "import amdahl_lab\n" + MLP + own + CALL.format(factory="make", devices=[1], batch=8, wrap=["ddp"])
-        assert run(case, text)[1]["codes"] == [0], signature
 
 
 def check_what_is_no_factory(case):
@@ -192,51 +165,6 @@ def check_a_call_without_its_guard(case):
         "json.dump(result.json, open('result.json', 'w'))\n"
     result = run(case, text)[1]
     assert result["codes"] == [3] and "__main__" in result["err"][0].rstrip().split("\n")[-1], result
-
-
-def check_wrong_factories(case):
-    lab_driver.need_torch()
-    good = FACTORY.format(text="", model="mlp()")
-    refused(case, good, ["a batch of 9 cannot be divided by 2 ranks", "--batch-sizes 8"], batch=9)
-    case.refused("-m", "amdahl_lab._worker", "no.py:make", batch=8, says=["there is no no.py"])
-    case.refused("-m", "amdahl_lab._worker", "script.py:none", batch=8, says=["script.py has no none"])
-    case.refused("-m", "amdahl_lab._worker", "script", batch=8, says=["names no factory", "FILE.py:NAME"])
-    case.refused("-m", "amdahl_lab._worker", "script.py:make", says=["no batch is given", "--batch-sizes"])
-    case.refused("-m", "amdahl_lab._worker", "absent.module:make", batch=8, says=["absent.module cannot be imported"])
-    refused(case, "def make(): return mlp()\n", ["returned Sequential", "amdahl_lab.Training("])
-    refused(case, good.replace("mlp()", "mlp"), ["model is function", "torch.nn.Module"])
-    refused(case, good.replace("mlp()", "mlp().to('meta')"), ["the model has a tensor on meta", "this rank computes on cpu"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "[tuple(t.to('meta') for t in rows(batch))]"), ["a batch has a tensor on meta"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "[]"), ["batches are empty"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "iter([rows(batch)] * 3)"), ["ended after 3 of 8 steps"], devices=1)
-    refused(case, good.replace("cross_entropy(model(batch[0]), batch[1])", "relu(model(batch[0]))"), ["shape (8, 10)"], devices=1)
-    refused(case, good.replace("lambda parameters: torch.optim.SGD(parameters, lr=0.01)", "lambda parameters: 3"), ["returned int"],
-            devices=1)
-
-
-def check_ranks_that_make_different_models(case):
-    lab_driver.need_torch()
-    good = FACTORY.format(text="", model="mlp()").replace("def make(batch, device)", "def make(batch, rank)")
-    for rank in (0, 1):
-        refused(case, good.replace("mlp()", "mlp(layers=2 + rank)"), ["rank 1's model has 8 parameters, rank 0's 6"], rank=rank)
-    refused(case, good.replace("mlp()", "nn.Sequential(nn.Linear(64, 32 + rank), nn.Linear(32 + rank, 10))"),
-            ["rank 1's parameter 0.weight 33x64 float32 is 0.weight 32x64 float32 on rank 0"])
-
-
-def check_different_losses_are_no_error(case):
-    lab_driver.need_torch()
-    body = FACTORY.format(text="", model="mlp()").replace("def make(batch, device):", "def make(batch, rank):\n    torch.manual_seed(rank)")
-    text = "import amdahl_lab\n" + MLP + body + CALL.format(factory="make", devices=[2], batch=8, wrap=["ddp"])
-    result = run(case, text)[1]
-    assert result["codes"] == [0, 0], result
-    first, second = (one["loss_first"] for one in result["results"])
-    assert first != second, "the ranks had the same batch"
-
-
-def check_the_worker_is_not_started_by_hand(case):
-    done = subprocess.run([sys.executable, "-m", "amdahl_lab._worker", "script.py:make"], capture_output=True, text=True, timeout=60,
-                          env={"PYTHONPATH": str(lab_driver.PACKAGE), "PATH": os.environ["PATH"]})
-    assert done.returncode == 3 and "started by hand" in done.stderr and "amdahl_lab.measure()" in done.stderr, done
 
 
 lab_driver.main(globals())
