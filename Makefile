@@ -15,6 +15,9 @@ CMAKE_FLAGS ?=
 FUZZ_SECONDS ?= 15
 PREFIX  ?= /usr/local
 DEB_DIR ?= build
+PYTHON  ?= python3
+WHEEL_DIR  ?= build/wheels
+WHEEL_CUDA ?= $(if $(GPU),ON,OFF)
 CLANG_FORMAT ?= clang-format-14
 CLANG_TIDY   ?= clang-tidy-14
 # Configures preset $(1) with tests $(2): silent unless it fails.
@@ -23,7 +26,7 @@ CONFIGURE = mkdir -p build && { cmake --preset $(1) -DAMDAHL_TESTS=$(2) $(CMAKE_
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build install deb clean format format-check lint lint-all asan tsan fuzz
+.PHONY: help demo test build install deb wheel clean format format-check lint lint-all asan tsan fuzz
 
 help:  ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -59,6 +62,15 @@ deb:  ## a Debian package in DEB_DIR (default: build)
 	@cpack --config build/$(PRESET)/CPackConfig.cmake -B $(DEB_DIR) >build/package-$(PRESET).log 2>&1 || \
 	  { cat build/package-$(PRESET).log; exit 1; }
 	@ls $(DEB_DIR)/amdahl_*.deb
+
+wheel:  ## a wheel of the Python package amdahl-lab for PYTHON (default: python3) in WHEEL_DIR (default: build/wheels)
+	@PYTHON=$(PYTHON) scripts/install_deps.sh build wheel
+	@mkdir -p build && cmake -G Ninja -B build/wheel -DCMAKE_BUILD_TYPE=Release -DAMDAHL_TESTS=OFF -DAMDAHL_WITH_MPI=OFF \
+	  -DAMDAHL_CUDA=$(WHEEL_CUDA) -DCMAKE_INSTALL_LIBDIR=lib $(CMAKE_FLAGS) >build/configure-wheel.log 2>&1 || \
+	  { cat build/configure-wheel.log; exit 1; }
+	@cmake --build build/wheel --parallel $(JOBS) --target amdahl_cli
+	@rm -rf build/wheel/prefix && cmake --install build/wheel --prefix build/wheel/prefix >/dev/null
+	@PYTHON=$(PYTHON) JOBS=$(JOBS) scripts/build_wheel.sh $(WHEEL_DIR) build/wheel/prefix
 
 .PHONY: program
 program:

@@ -27,7 +27,7 @@ find_path(AMDAHL_MPI_INCLUDE mpi.h PATH_SUFFIXES mpi openmpi
           HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include /usr/lib/x86_64-linux-gnu/openmpi/include)
 find_library(AMDAHL_MPI_LIBRARY NAMES mpi)
 set(AMDAHL_HAVE_MPI OFF)
-if(AMDAHL_MPI_INCLUDE AND AMDAHL_MPI_LIBRARY)
+if(AMDAHL_WITH_MPI AND AMDAHL_MPI_INCLUDE AND AMDAHL_MPI_LIBRARY)
   set(AMDAHL_HAVE_MPI ON)
 endif()
 find_path(AMDAHL_HWLOC_INCLUDE hwloc.h)

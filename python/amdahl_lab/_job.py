@@ -48,6 +48,24 @@ def read():
     return job
 
 
+def batch_size(default):
+    """Rows of this rank in a step: what `amdahl run --batch-sizes` asks of it, else `default`.
+
+    Ends the process with one line where the ranks do not divide the batch that is asked for."""
+    job = read() if active() else None
+    if job is None or job.global_batch == 0:
+        return default
+    if job.global_batch % job.world_size:
+        fail(f"a batch of {job.global_batch} cannot be divided by {job.world_size} ranks",
+             f"--batch-sizes {max(1, round(job.global_batch / job.world_size)) * job.world_size}")
+    return job.global_batch // job.world_size
+
+
+def wrap(default="ddp"):
+    """"ddp" or "fsdp2", as `amdahl run --wrap` asks; `default` without it, on one device, or outside of `amdahl run`."""
+    return (read().wrap if active() else "") or default
+
+
 def write_result(job, result):
     """Writes this rank's result; a reader sees all of it or nothing."""
     path = f"{job.result}.{job.rank}.json"

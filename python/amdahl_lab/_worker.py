@@ -4,7 +4,7 @@ import os
 import sys
 from datetime import timedelta
 
-from . import _asked, _factory, _job, _session, _wrap
+from . import _factory, _job, _session, _wrap
 from ._step import step
 from ._training import Training
 
@@ -39,7 +39,7 @@ def main(words):
 def rows_of_rank(job):
     if job.global_batch < 1:
         _job.fail("no batch is given", "--batch-sizes 64")
-    return _asked.share(job)
+    return _job.batch_size(0)
 
 
 def start_group(torch, job):

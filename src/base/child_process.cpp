@@ -13,7 +13,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <sstream>
 #include <thread>
 
 #include "amdahl/error.h"
@@ -217,6 +219,29 @@ std::vector<ChildResult> run_children(const std::vector<ChildCommand>& commands,
   std::vector<ChildResult> results;
   for (size_t i = 0; i < children.size(); ++i) results.push_back(children[i]->result(late[i]));
   return results;
+}
+
+std::string program_file(const std::string& name, const std::map<std::string, std::string>& environment) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (name.find('/') != std::string::npos) return name;
+  const auto path = environment.find("PATH");
+  std::istringstream folders(path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path file = fs::path(folder.empty() ? "." : folder) / name;
+    const fs::perms executable = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+    if (fs::is_regular_file(file, error) && (fs::status(file, error).permissions() & executable) != fs::perms::none)
+      return file.string();
+  }
+  return {};
+}
+
+std::string last_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last = "it said nothing";
+  for (std::string line; std::getline(lines, line);)
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  return printable(last, 300);
 }
 
 }  // namespace amdahl

@@ -40,6 +40,11 @@ class SignalledError : public Error {
   int signal_;
 };
 
+/// The file of a program by its name, in PATH of `environment`; a name with a slash is the file. Empty: there is none.
+std::string program_file(const std::string& name, const std::map<std::string, std::string>& environment);
+/// The last line of a program's output that is not blank, safe for a terminal; "it said nothing" where there is none.
+std::string last_line(const std::string& text);
+
 /// Starts all programs and returns their results, in the order of `commands`, once all have ended. At the deadline, or
 /// once `stopped` returns true, running programs get SIGTERM and two seconds later SIGKILL. When one fails, the others
 /// have ten more seconds, in which ranks of a job detect that a peer is gone. Programs get SIGTERM when this process

@@ -31,6 +31,7 @@ Command define_plan(CLI::App& app);
 Command define_calibrate(CLI::App& app);
 Command define_compare(CLI::App& app);
 Command define_bench(CLI::App& app);
+Command define_run(CLI::App& app);
 Command define_report(CLI::App& app);
 Command define_info(CLI::App& app);
 Command define_doctor(CLI::App& app);

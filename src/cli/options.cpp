@@ -54,8 +54,9 @@ int run_parsed(const CLI::App& app, const std::vector<Command>& commands, const 
 
 std::vector<Command> define_commands(CLI::App& app) {
   std::vector<Command> commands;
-  for (const auto define : {define_study, define_train, define_plan, define_calibrate, define_compare, define_bench,
-                            define_report, define_info, define_doctor, define_links, define_collectives, define_all})
+  for (const auto define :
+       {define_study, define_train, define_plan, define_calibrate, define_compare, define_bench, define_run,
+        define_report, define_info, define_doctor, define_links, define_collectives, define_all})
     commands.push_back(define(app));
   for (Command& command : define_sensor_commands(app)) commands.push_back(std::move(command));
   return commands;
@@ -63,8 +64,15 @@ std::vector<Command> define_commands(CLI::App& app) {
 
 namespace {
 
-/// `amdahl help study` as `amdahl study --help`, `amdahl version` as `amdahl --version`.
+/// `amdahl help study` as `amdahl study --help`, `amdahl version` as `amdahl --version`; `amdahl run` with "--" before
+/// its script, whose options are its own.
 std::vector<std::string> usual_words(std::vector<std::string> words) {
+  if (words.size() > 2 && words[1] == "run") {
+    const auto script = std::find_if(words.begin() + 2, words.end(), [](const std::string& word) {
+      return word == "--" || word == "-m" || word.ends_with(".py");
+    });
+    if (script != words.end() && *script != "--") words.insert(script, "--");
+  }
   if (words.size() < 2 || (words[1] != "help" && words[1] != "version")) return words;
   words.push_back("--" + words[1]);
   words.erase(words.begin() + 1);

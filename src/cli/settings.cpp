@@ -112,12 +112,17 @@ std::vector<std::string> words_of(const OptionNode& option, const std::vector<st
   throw Error(Cause::usage, fmt::format("{}: {} is '{}'", where, name, printable(value, 40)), "true or false");
 }
 
+/// Words after "--" are not the program's own.
+size_t num_own(const std::vector<std::string>& words) {
+  return static_cast<size_t>(std::find(words.begin(), words.end(), "--") - words.begin());
+}
+
 /// Takes --config out of the words.
 std::string take_config(std::vector<std::string>& words, const std::map<std::string, std::string>& environment) {
-  for (size_t i = 1; i < words.size(); ++i) {
+  for (size_t i = 1; i < num_own(words); ++i) {
     if (words[i] != kConfig && !words[i].starts_with(std::string(kConfig) + "=")) continue;
     const bool joined = words[i] != kConfig;
-    if (!joined && i + 1 == words.size()) throw Error(Cause::usage, "--config lacks its file", "--config FILE.toml");
+    if (!joined && i + 1 == num_own(words)) throw Error(Cause::usage, "--config lacks its file", "--config FILE.toml");
     std::string file = joined ? words[i].substr(kConfig.size() + 1) : words[i + 1];
     words.erase(words.begin() + static_cast<std::ptrdiff_t>(i),
                 words.begin() + static_cast<std::ptrdiff_t>(i + (joined ? 1 : 2)));
@@ -138,7 +143,8 @@ Settings with_settings(const std::vector<std::string>& words, const CommandNode&
   check_settings(settings, root);
   const auto [command, used] = command_of(found.words, root);
   if (command == &root) return found;
-  const std::vector<std::string> given(found.words.begin() + static_cast<std::ptrdiff_t>(used), found.words.end());
+  const auto own_end = [&] { return found.words.begin() + static_cast<std::ptrdiff_t>(num_own(found.words)); };
+  const std::vector<std::string> given(found.words.begin() + static_cast<std::ptrdiff_t>(used), own_end());
   for (const OptionNode& option : command->options) {
     if (!is_setting(option)) continue;
     if (std::any_of(given.begin(), given.end(), [&](const std::string& word) { return names_word(option, word); }))
@@ -157,7 +163,7 @@ Settings with_settings(const std::vector<std::string>& words, const CommandNode&
       if (chosen) added = words_of(option, chosen->values, where = chosen->where);
     }
     if (added.empty()) continue;
-    found.words.insert(found.words.end(), added.begin(), added.end());
+    found.words.insert(own_end(), added.begin(), added.end());
     found.sources += fmt::format("{}{} sets {}", found.sources.empty() ? "" : ", ", where, long_name(option));
   }
   return found;

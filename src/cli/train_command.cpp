@@ -26,6 +26,7 @@ int train_command(const TrainArgs& args) {
   const EpochResult& last = outcome.epochs.back();
   if (args.output.json) {
     show_data(to_json(outcome) + "\n");
+    show_place("report", outcome.report_path, args.output);
     write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
     return 0;
   }

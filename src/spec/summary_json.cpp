@@ -59,10 +59,15 @@ void visit_fields(Visitor& f, StepAccount& a) {
   f.when(true, "noise_us", a.noise_us);
   f.when(true, "fused_update", a.fused_update);
   f.derived("ratio", a.ratio());
-  std::string method = a.by_differences ? "differences" : "stamps";
+  std::string method = a.method == AccountMethod::differences ? "differences"
+                       : a.method == AccountMethod::partition ? "partition"
+                                                              : "stamps";
   f.when(true, "method", method);
   if constexpr (Visitor::kReads) {
-    a.by_differences = f.fields().has("method") && method == "differences";
+    if (f.fields().has("method"))
+      a.method = method == "differences" ? AccountMethod::differences
+                 : method == "partition" ? AccountMethod::partition
+                                         : AccountMethod::stamps;
     for (const auto& [name, value] : {std::pair{"step_us", a.step_us},
                                       {"measured_us", a.measured_us},
                                       {"launch_floor_us", a.launch_floor_us},

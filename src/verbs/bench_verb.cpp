@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <random>
 #include <set>
@@ -28,17 +27,8 @@ constexpr double kLeastSeconds = 3;  // of each command, without `runs`
 constexpr std::string_view kShellCharacters = "|&;<>()$`\\\"'*?[]#~=%{}!\n";
 
 std::string found_program(const std::string& word, const std::map<std::string, std::string>& environment) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (word.find('/') != std::string::npos) return word;
-  const auto path = environment.find("PATH");
-  std::istringstream folders(path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path file = fs::path(folder.empty() ? "." : folder) / word;
-    const fs::perms executable = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
-    if (fs::is_regular_file(file, error) && (fs::status(file, error).permissions() & executable) != fs::perms::none)
-      return file.string();
-  }
+  std::string file = program_file(word, environment);
+  if (!file.empty()) return file;
   throw Error(Cause::usage, fmt::format("program '{}' is not in PATH", printable(word, 60)), "a path, or another name");
 }
 
@@ -72,14 +62,6 @@ void check(const BenchConfig& config) {
     throw Error(Cause::usage, fmt::format("`fail_on_regression_percent` is {}", *limit), "a percentage from 0 to 100");
   if (!(config.timeout_seconds > 0))
     throw Error(Cause::usage, fmt::format("`timeout` is {} s", config.timeout_seconds), "a positive number");
-}
-
-std::string last_line(const std::string& text) {
-  std::istringstream lines(text);
-  std::string last;
-  for (std::string line; std::getline(lines, line);)
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
-  return printable(last, 200);
 }
 
 class Bench {
@@ -147,11 +129,10 @@ class Bench {
       throw Error(Cause::rank_hung, fmt::format("{} takes more than {:g} s", what, config_.timeout_seconds),
                   "a longer `timeout`");
     if (result.end == ChildResult::End::signalled || (result.code != 0 && !config_.ignore_failure)) {
-      const std::string said = last_line(result.err);
       throw Error(
           Cause::check_failed,
-          fmt::format("{} ended {} {}{}", what, result.end == ChildResult::End::signalled ? "by signal" : "with code",
-                      result.code, said.empty() ? "" : ": " + said),
+          fmt::format("{} ended {} {}: {}", what, result.end == ChildResult::End::signalled ? "by signal" : "with code",
+                      result.code, last_line(result.err)),
           "a command that works by itself, or `ignore_failure`");
     }
     return result;

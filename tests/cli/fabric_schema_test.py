@@ -5,7 +5,7 @@ import json
 import harness
 from harness import lines_of
 
-COLLECTIVES = ("collectives", "--backend", "cpu", "-q", "-n", "2", "-w", "1", "-b", "64", "-e", "1K", "-f", "16")
+COLLECTIVES = ("collectives", "--backend", "cpu", "-q", "-n", "2", "-w", "1", "-b", "256", "-e", "4K", "-f", "16")
 ALL = "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter"
 LINKS = ("links", "--backend", "cpu", "-q", "-t", "all", "-b", "256K")
 

@@ -21,6 +21,7 @@
 #include "spec/doctor_file.h"
 #include "spec/json.h"
 #include "spec/measurements.h"
+#include "spec/rank_report.h"
 #include "spec/run_folder.h"
 #include "spec/toml_files.h"
 #include "spec/trace_json.h"
@@ -163,6 +164,8 @@ void parse_checkpoint_file(std::string_view bytes) {
   if (again != bytes) throw std::logic_error("another file passed its digests");
 }
 
+void parse_rank_report(std::string_view bytes) { rank_report_from_json(bytes, "input"); }
+
 /// All that compare and cost read: the contents tell which format it is.
 void parse_measurements(std::string_view bytes) { read_measurements(file_of(bytes, ".json")); }
 
@@ -190,6 +193,7 @@ constexpr Target kTargets[] = {
     {"tokens", parse_tokens},
     {"safetensors", parse_tensors},
     {"checkpoint", parse_checkpoint_file},
+    {"rank_report", parse_rank_report},
 };
 
 }  // namespace

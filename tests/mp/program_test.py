@@ -211,7 +211,7 @@ def check_root_refuses(folder):
 
 def check_collectives(folder):
     """Every collective over three processes, and a peer that goes away in the middle."""
-    words = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "-b", "64", "-e", "256K", "-f", "64", "--collective",
+    words = ("collectives", "--backend", "cpu", "-q", "-n", "3", "-w", "1", "-b", "256", "-e", "256K", "-f", "32", "--collective",
              "all_reduce,all_gather,reduce_scatter,broadcast,reduce,sendrecv,all_to_all,gather,scatter", "--json")
     result = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", PROGRAM, *words], cwd=folder,
                             env=mp.clean_environment(), capture_output=True, text=True, timeout=60)

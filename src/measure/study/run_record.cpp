@@ -31,19 +31,7 @@ void add_account(Record& record, const std::vector<RankRun>& ranks, const Parall
   for (const RankRun& rank : ranks) times.push_back(rank.parts);
   const AccountedStep account = account_step(times);
   if (account.step <= 0) return;  // a brief study accounts in the first run
-  for (const auto& [name, us] :
-       std::initializer_list<std::pair<const char*, double>>{{"account_step", account.step},
-                                                             {"forward", account.forward},
-                                                             {"backward", account.backward},
-                                                             {"compute", account.compute},
-                                                             {"exposed_communication", account.exposed_communication},
-                                                             {"waiting", account.waiting},
-                                                             {"launch_gaps", account.launch_gaps},
-                                                             {"input", account.input},
-                                                             {"optimizer", account.optimizer},
-                                                             {"total_communication", account.total_communication},
-                                                             {"account_noise", account.noise}})
-    record.series.push_back({name, "us", {us}});
+  for (Series& series : account_series(account)) record.series.push_back(std::move(series));
   const Mesh& mesh = plan.mesh;
   if (mesh.tp > 1 || mesh.pp > 1) {
     record.series.push_back({"dp_communication", "us", {account.dp_communication}});

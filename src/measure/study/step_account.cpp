@@ -116,4 +116,18 @@ AccountedStep account_step(const std::vector<PartTimes>& times) {
   return mean;
 }
 
+std::vector<Series> account_series(const AccountedStep& account) {
+  return {{"account_step", "us", {account.step}},
+          {"forward", "us", {account.forward}},
+          {"backward", "us", {account.backward}},
+          {"compute", "us", {account.compute}},
+          {"exposed_communication", "us", {account.exposed_communication}},
+          {"waiting", "us", {account.waiting}},
+          {"launch_gaps", "us", {account.launch_gaps}},
+          {"input", "us", {account.input}},
+          {"optimizer", "us", {account.optimizer}},
+          {"total_communication", "us", {account.total_communication}},
+          {"account_noise", "us", {account.noise}}};
+}
+
 }  // namespace amdahl

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "amdahl/record.h"
 #include "measure/study/step_parts.h"
 
 namespace amdahl {
@@ -31,5 +32,7 @@ struct AccountedStep {
 /// `times[rank]` of one run. A collective ends on all ranks together, so the rank on which it was shortest arrived
 /// last; the excess of another rank's collective over that is waiting for the slowest rank.
 AccountedStep account_step(const std::vector<PartTimes>& times);
+/// The parts that every account has, as series of a record.
+std::vector<Series> account_series(const AccountedStep& account);
 
 }  // namespace amdahl

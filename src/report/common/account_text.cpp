@@ -45,14 +45,21 @@ std::string account_refusal(const StepAccount& account) {
 
 std::vector<std::string> account_remarks(const std::vector<const StudyCell*>& cells) {
   std::vector<std::string> remarks;
-  const auto differences = those(cells, [](const StepAccount& a) { return a.by_differences; });
-  const auto stamps = those(cells, [](const StepAccount& a) { return !a.by_differences; });
+  const auto by = [&](AccountMethod method) {
+    return those(cells, [&](const StepAccount& a) { return a.method == method; });
+  };
+  const auto differences = by(AccountMethod::differences), stamps = by(AccountMethod::stamps),
+             partition = by(AccountMethod::partition);
   const auto floors = those(cells, [](const StepAccount& a) { return a.launch_kernels > 0; });
   const auto fused = those(cells, [](const StepAccount& a) { return a.fused_update; });
   if (!differences.empty())
     remarks.emplace_back(
         "The account is by differences of steps with parts left out, each timed as the measured step is; the sum of "
         "forward and backward is compute, and launch gaps lie in neither.");
+  if (!partition.empty())
+    remarks.emplace_back(
+        "The account divides the time of steps after the timed ones: each moment is in one part. Forward and backward "
+        "may hold communication and launch gaps, and are no parts of the sum.");
   if (!stamps.empty())
     remarks.push_back(fmt::format(
         "{} by time stamps inside the step, which lengthen it; forward and backward then hold launch gaps, and are no "

@@ -66,6 +66,47 @@ void judge_communication(const StudyCell& cell, std::vector<Finding>& found) {
   found.push_back(std::move(overlap));
 }
 
+// ---- steps of the user's scripts ----
+
+struct LostPart {
+  const char* name;
+  double StepAccount::*us;
+  const char *on_gpu, *on_cpu;  // what the time is
+  const char *gpu_remedy, *cpu_remedy;
+};
+constexpr LostPart kLostParts[] = {
+    {"launch-gaps", &StepAccount::launch_gaps_us, "launch gaps: the GPU has no work while the host prepares it",
+     "work of the host between the operations", "capture the step as a CUDA graph, or torch.compile it",
+     "leave out of the step what it does not need: logging, .item(), copies"},
+    {"slow-input", &StepAccount::input_us, "waiting for the next batch", "waiting for the next batch",
+     "more DataLoader workers with pin_memory, or batches prepared beforehand",
+     "more DataLoader workers, or batches prepared beforehand"},
+    {"unequal-ranks", &StepAccount::waiting_us, "waiting for the slowest rank", "waiting for the slowest rank",
+     "equal work on every rank; amdahl doctor, if it is always the same one",
+     "equal work on every rank; amdahl doctor, if it is always the same one"},
+    {"exposed-communication", &StepAccount::exposed_communication_us, "communication that no computing hides",
+     "communication that no computing hides",
+     "a larger batch per device, gradient accumulation with no_sync, or gradients in bf16",
+     "a larger batch per process, or gradient accumulation with no_sync"}};
+
+/// The largest lost part of a script's step, if it is much.
+void judge_script(const StudyCell& cell, std::vector<Finding>& found) {
+  const StepAccount& account = *cell.account;
+  const LostPart* worst =
+      std::max_element(std::begin(kLostParts), std::end(kLostParts),
+                       [&](const LostPart& a, const LostPart& b) { return account.*a.us < account.*b.us; });
+  const double lost = account.*worst->us, whole = account.whole_us();
+  if (std::lround(100 * lost / whole) <= kMuchPercent || lost >= whole) return;
+  const bool on_gpu = cell.key.backend == "cuda";
+  Finding finding = notice(worst->name, format_cell(cell.key));
+  finding.measured = fmt::format("{} of {} are {}", format_duration(lost / 1e6), format_duration(whole / 1e6),
+                                 on_gpu ? worst->on_gpu : worst->on_cpu);
+  finding.expected = fmt::format("at most {} %", kMuchPercent);
+  finding.why = fmt::format("without them the step is {:.1f}x as fast", whole / (whole - lost));
+  finding.remedy = on_gpu ? worst->gpu_remedy : worst->cpu_remedy;
+  found.push_back(std::move(finding));
+}
+
 // ---- small batches ----
 
 std::string finding_work(const CellKey& key) {
@@ -148,15 +189,23 @@ bool judge_batches(const StudySummary& summary, std::vector<Finding>& found) {
 
 TrainingFindings training_findings(const StudySummary& summary) {
   TrainingFindings findings;
-  bool several = false, accounts = false;
+  bool several = false, accounts = false, scripts = false;
   for (const StudyCell& cell : summary.cells) {
+    const bool accounted = cell.account && cell.account->trusted();
+    if (accounted && cell.account->method == AccountMethod::partition) {
+      scripts = true;
+      judge_script(cell, findings.found);
+      continue;
+    }
     if (!is_judged(cell)) continue;
     several = true;
     if (cell.key.strategy == "dp") findings.found.push_back(data_parallel(cell));
-    if (!cell.account || !cell.account->trusted()) continue;
+    if (!accounted) continue;
     accounts = true;
     judge_communication(cell, findings.found);
   }
+  if (scripts)
+    for (const LostPart& part : kLostParts) findings.checked.emplace_back(part.name);
   if (several) findings.checked.emplace_back("data-parallel");
   if (accounts) findings.checked.insert(findings.checked.end(), {"much-communication", "missing-overlap"});
   if (judge_batches(summary, findings.found)) findings.checked.emplace_back("small-batch");

@@ -230,7 +230,7 @@ PageTable beside_table(const std::vector<const StudyCell*>& cells) {
        {"total_ratio", "Communication ratio, total"},
        {"sent", "Sent per step"}},
       [](const StepAccount& a) -> std::vector<TableValue> {
-        return {value_if(a.by_differences, a.noise_us),
+        return {value_if(a.method == AccountMethod::differences, a.noise_us),
                 value_if(a.launch_kernels > 0, a.launch_floor_us),
                 value_if(a.launch_kernels > 0, a.launch_kernels),
                 a.total_communication_us,

@@ -124,7 +124,10 @@ std::optional<StepAccount> account_of(const std::vector<const Record*>& all, dou
   account.total_communication_us = part("total_communication");
   account.comm_bytes = mean("comm_bytes");
   account.noise_us = part("account_noise");
-  account.by_differences = values_of(records, "account_by_differences").size() == records.size();
+  const auto all_have = [&](const char* series) { return values_of(records, series).size() == records.size(); };
+  account.method = all_have("account_by_differences") ? AccountMethod::differences
+                   : all_have("account_by_partition") ? AccountMethod::partition
+                                                      : AccountMethod::stamps;
   account.fused_update = mean("fused_update") > 0;
   return account;
 }

@@ -34,15 +34,6 @@ for name in sys.argv[2:]:
 constexpr int kNoModule = 3;
 constexpr const char* kRemedy = "pip install vl-convert-python, and AMDAHL_CHART_PYTHON naming its interpreter";
 
-// The last line of a program's output: for a Python traceback, the error itself.
-std::string last_line(const std::string& text) {
-  size_t end = text.find_last_not_of(" \n");
-  if (end == std::string::npos) return "it said nothing";
-  const size_t begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
-
 }  // namespace
 
 ChartPictures draw_charts(const std::vector<const Chart*>& charts, const std::vector<std::string>& pythons,

@@ -205,7 +205,7 @@ TEST(AccountReport, RefusesPercentagesOfThePublishedRecordsByStamps) {
   size_t refused = 0;
   for (const StudyCell& cell : summary.cells) {
     ASSERT_TRUE(cell.account);
-    EXPECT_FALSE(cell.account->by_differences);
+    EXPECT_EQ(cell.account->method, AccountMethod::stamps);
     EXPECT_NEAR(cell.account->unaccounted_us() + cell.account->parts_us(), cell.account->measured_us,
                 1e-6 * cell.account->measured_us);
     refused += cell.account->trusted() ? 0 : 1;

@@ -157,7 +157,7 @@ TEST(SpecSummary, RoundTripsAWholeStudy) {
          {"account_by_differences", "account_noise", "launch_floor", "launch_kernels", "fused_update"})
       if (record.value("account_step")) record.series.push_back({series, "1", {1}});
   const StudySummary summary = summarise_study(records);
-  EXPECT_TRUE(summary.cells[0].account->by_differences && summary.cells[0].account->fused_update);
+  EXPECT_TRUE(summary.cells[0].account->method == AccountMethod::differences && summary.cells[0].account->fused_update);
   const std::string text = summary_to_json(summary);
   const StudySummary back = summary_from_json(text, "test");
   EXPECT_EQ(summary_to_json(back), text);
