@@ -47,10 +47,11 @@ def _fsdp_type(model):
 
 
 def _allows_tf32(torch):
-    precision = getattr(torch.backends.cuda.matmul, "fp32_precision", None)  # since PyTorch 2.9
-    if precision is not None:
-        return precision == "tf32"
-    return bool(torch.backends.cuda.matmul.allow_tf32)
+    matmul = torch.backends.cuda.matmul
+    try:
+        return matmul.fp32_precision == "tf32"
+    except (AttributeError, AssertionError):  # before PyTorch 2.9
+        return bool(matmul.allow_tf32)
 
 
 def device_name(torch):

@@ -61,6 +61,11 @@ def batch_size(default):
     return job.global_batch // job.world_size
 
 
+def wrap(default="ddp"):
+    """"ddp" or "fsdp2", as `amdahl run --wrap` asks; `default` without it, on one device, or outside of `amdahl run`."""
+    return (read().wrap if active() else "") or default
+
+
 def write_result(job, result):
     """Writes this rank's result; a reader sees all of it or nothing."""
     path = f"{job.result}.{job.rank}.json"

@@ -1,11 +1,12 @@
 """`measure`: what more devices and other wrappers buy for a model that a function makes."""
-import json
 import os
 import tempfile
 
 from . import _factory, _job
 from ._error import Error
 from ._verbs import run
+
+WORKER = ("-m", "amdahl_lab._worker")
 
 
 def measure(factory, devices=None, wrap=("ddp",), batch=64, steps=50, warmup=10, runs=5, output_dir=None, gpus=None, **options):
@@ -29,31 +30,32 @@ def measure(factory, devices=None, wrap=("ddp",), batch=64, steps=50, warmup=10,
     steps, warmup, runs: timed steps, steps before them, and fresh groups of processes for each number of devices and wrap.
     output_dir: folder of the run. options: further options of `amdahl run`, with underscores.
 
-    Error("usage") for a factory that cannot be used.
+    Error("usage") for a factory that cannot be used. In a shell, `amdahl run --batch-sizes 64 -m amdahl_lab._worker FILE.py:make`
+    does the same.
     """
     if _job.active():
         _job.fail("measure() was called while a rank imports the script", 'put the call under if __name__ == "__main__":')
     if devices is not None and gpus is not None:
         raise Error("usage", "devices and gpus are given", "one of them: they are the same", 2)
     try:
-        reference = _factory.refer(factory)
+        words, pickled = _factory.refer(factory)
     except _factory.Refused as problem:
         raise Error("usage", *problem.args, 2) from None
-    handle, path = tempfile.mkstemp(prefix="amdahl-lab-", suffix=".json")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(reference, file)
-        return run("-m", "amdahl_lab._worker", variables=_environment(path), devices=devices if gpus is None else gpus, wrap=wrap or None,
-                   batch_sizes=batch, steps=steps, warmup=warmup, runs=runs, output_dir=output_dir, **options)
-    finally:
-        os.unlink(path)
+    options = {"devices": devices if gpus is None else gpus, "wrap": wrap or None, "batch_sizes": batch, "steps": steps,
+               "warmup": warmup, "runs": runs, "output_dir": output_dir, "variables": _variables(), **options}
+    if pickled is None:
+        return run(*WORKER, *words, **options)
+    with tempfile.TemporaryDirectory(prefix="amdahl-lab-") as folder:
+        path = os.path.join(folder, "factory.pickle")
+        with open(path, "wb") as file:
+            file.write(pickled)
+        return run(*WORKER, _factory.PICKLE, path, **options)
 
 
-def _environment(path):
+def _variables():
     """The ranks find this package, also when it is not installed."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    environment = {_factory.VARIABLE: path}
-    if os.path.basename(package) not in ("site-packages", "dist-packages") and package not in found:
-        environment["PYTHONPATH"] = os.pathsep.join([package, *found])
-    return environment
+    if os.path.basename(package) in ("site-packages", "dist-packages") or package in found:
+        return {}
+    return {"PYTHONPATH": os.pathsep.join([package, *found])}

@@ -1,6 +1,7 @@
 """A rank of `measure`: calls the factory, checks what it returns, wraps the model and trains it."""
 import itertools
 import os
+import sys
 from datetime import timedelta
 
 from . import _factory, _job, _session, _wrap
@@ -10,9 +11,9 @@ from ._training import Training
 TIMEOUT = timedelta(minutes=10)
 
 
-def main():
-    if not _job.active() or _factory.VARIABLE not in os.environ:
-        _job.fail("amdahl_lab._worker was started by hand", "call amdahl_lab.measure()")
+def main(words):
+    if not _job.active():
+        _job.fail("amdahl_lab._worker was started by hand", "amdahl run -m amdahl_lab._worker FILE.py:NAME, or amdahl_lab.measure()")
     job = _job.read()
     rows = rows_of_rank(job)
     try:
@@ -20,7 +21,7 @@ def main():
     except ImportError:
         _job.fail("this Python has no PyTorch", "pip install torch")
     try:
-        factory = _factory.find(os.environ[_factory.VARIABLE])
+        factory = _factory.find(words)
         device = start_group(torch, job)
         values = {"batch": rows, "device": device, "rank": job.rank, "world_size": job.world_size}
         torch.manual_seed(0)
@@ -37,7 +38,7 @@ def main():
 
 def rows_of_rank(job):
     if job.global_batch < 1:
-        _job.fail("the batch is not given", "call amdahl_lab.measure()")
+        _job.fail("no batch is given", "--batch-sizes 64")
     return _job.batch_size(0)
 
 
@@ -135,4 +136,4 @@ def endless(batches, session):
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -17,7 +17,7 @@ sys.argv = ["program", {source!r}]
 sys.path.insert(0, {tests!r})
 import lab_driver
 pathlib.Path("words.json").write_text(json.dumps(words))
-options = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
+options = dict(word.split("=", 1) for word in words[:words.index("-m")] if "=" in word)
 if options["--python"] != sys.executable:
     sys.exit("another Python: " + options["--python"])
 n = int(options.get("--devices", "2").split(",")[-1])
@@ -70,17 +70,6 @@ def measured(case, text=MLP, model="mlp()", devices=(2,), batch=8, wrap=("ddp",)
     return result["results"]
 
 
-def refused(case, body, says, devices=2, batch=8, wrap="ddp", rank=0, **options):
-    """The one line of a rank whose factory is `make` of this script."""
-    text = "import amdahl_lab\n" + MLP + body + CALL.format(factory="make", devices=[devices], batch=batch, wrap=[wrap])
-    result = run(case, text, **options)[1]
-    assert result["codes"][rank] == 3, result
-    last = result["err"][rank].rstrip("\n").split("\n")[-1]
-    assert last.startswith("amdahl_lab: error: ") and "; " in last, last
-    for word in says:
-        assert word in last, f"'{word}' is not in: {last}"
-
-
 def check_models_on_one_and_two_devices(case):
     lab_driver.need_torch()
     for text, model in ((MLP, "mlp()"), (RESNET, "TinyResNet()"), (GPT, "TinyGPT()")):
@@ -91,9 +80,9 @@ def check_models_on_one_and_two_devices(case):
                 assert 0 < result["loss_last"] < result["loss_first"], "the same batch again and again is not learned"
                 assert (result["account"]["comm_bytes"] > 0) == (n > 1), result
     words = json.loads((case.folder / "words.json").read_text())
-    assert words[0] == "run" and words[-3:] == ["--json", "-m", "amdahl_lab._worker"], words
-    assert set(words[1:-3]) == {"--devices=2", "--wrap=ddp", "--batch-sizes=8", "--steps=50", "--warmup=10", "--runs=1",
-                                "--output-dir=run", f"--python={sys.executable}"}, words
+    assert words == ["run", "--devices=2", "--wrap=ddp", "--batch-sizes=8", "--steps=50", "--warmup=10", "--runs=1", "--output-dir=run",
+                     f"--python={sys.executable}", "--json", "-m", "amdahl_lab._worker", f"{case.folder / 'script.py'}:make"], words
+
 
 def check_fsdp2(case):
     lab_driver.need_torch((2, 4))
@@ -103,13 +92,6 @@ def check_fsdp2(case):
             assert result["model"] in ("Sequential", "TinyResNet", "TinyGPT"), result
 
 
-def check_fsdp2_with_an_old_pytorch(case):
-    torch = lab_driver.need_torch()
-    if hasattr(torch.distributed, "device_mesh"):
-        raise lab_driver.Skip(f"PyTorch {torch.__version__} has it")
-    refused(case, FACTORY.format(text="", model="mlp()"), ["fsdp2 needs PyTorch 2.4", "--wrap ddp"], wrap="fsdp2")
-
-
 def check_fresh_processes_begin_with_the_same_weights(case):
     lab_driver.need_torch()
     losses = [measured(case, devices=[n])[0]["loss_first"] for n in (1, 1)]
@@ -117,6 +99,7 @@ def check_fresh_processes_begin_with_the_same_weights(case):
 
 
 def check_a_factory_of_a_module(case):
+    """In a package, in the main module of one, and beside a script that is started from another folder."""
     lab_driver.need_torch()
     (case.folder / "pack").mkdir()
     case.write("pack/__init__.py", "")
@@ -130,20 +113,23 @@ def check_a_factory_of_a_module(case):
     assert result["codes"] == [0], result
 
 
-def check_a_factory_takes_what_it_wants(case):
+def check_a_module_beside_the_script(case):
     lab_driver.need_torch()
-    body = FACTORY.format(text="", model="mlp()")
-    for signature in ("batch, device, rank, world_size", "rank, batch", "batch, device, extra=3", "**given"):
-        own = body.replace("batch, device)", signature + ")", 1).replace("rows(batch)", "rows(8)")
-        text = "import amdahl_lab\n" + MLP + own + CALL.format(factory="make", devices=[1], batch=8, wrap=["ddp"])
-        assert run(case, text)[1]["codes"] == [0], signature
+    (case.folder / "far").mkdir()
+    case.write("far/beside.py", FACTORY.format(text=MLP, model="mlp()"))
+    text = "import amdahl_lab\nfrom beside import make\n" + CALL.format(factory="make", devices=[1], batch=8, wrap=["ddp"])
+    case.write("far/start.py", text)
+    result = run(case, "", name="unused.py", words=["far/start.py"])[1]
+    assert result["codes"] == [0], result
+    words = json.loads((case.folder / "words.json").read_text())
+    assert words[-3:] == ["beside:make", "--path", str(case.folder / "far")], words
 
 
 def check_what_is_no_factory(case):
     lab_driver.need_torch()
     head = "import amdahl_lab\n" + MLP + FACTORY.format(text="", model="mlp()")
-    for value, says in (("mlp()", ["got a Sequential, not a function", "def make(batch, device)"]), ("(mlp(), 1)", ["got a tuple"]),
-                        ("make(8, torch.device('cpu'))", ["got a Training"]), ("nn.Linear", ["got a Linear", "not a function"])):
+    for value, says in (("mlp()", ["got Sequential, not a function", "def make(batch, device)"]), ("(mlp(), 1)", ["got tuple"]),
+                        ("make(8, torch.device('cpu'))", ["got Training"]), ("nn.Linear", ["got Linear", "not a function"])):
         done, _ = run(case, head + CALL.format(factory=value, devices=[1], batch=8, wrap=["ddp"]), code=1)
         last = done.stderr.rstrip().split("\n")[-1]
         assert last.startswith("amdahl_lab._error.Error: usage: ") and all(word in last for word in says), last
@@ -166,7 +152,8 @@ def check_functions_without_a_file(case):
     from amdahl_lab import _factory
     sys.path.insert(0, str(case.folder))
     try:
-        assert _factory.refer(lambda batch: None)["kind"] == "pickle"
+        words, pickled = _factory.refer(lambda batch: None)
+        assert not words and pickled
     finally:
         sys.path.remove(str(case.folder))
         sys.modules.pop("cloudpickle", None)
@@ -178,44 +165,6 @@ def check_a_call_without_its_guard(case):
         "json.dump(result.json, open('result.json', 'w'))\n"
     result = run(case, text)[1]
     assert result["codes"] == [3] and "__main__" in result["err"][0].rstrip().split("\n")[-1], result
-
-
-def check_wrong_factories(case):
-    lab_driver.need_torch()
-    good = FACTORY.format(text="", model="mlp()")
-    refused(case, good, ["a batch of 9 cannot be divided by 2 ranks", "--batch-sizes 8"], batch=9)
-    refused(case, "def make(): return mlp()\n", ["returned Sequential", "amdahl_lab.Training("])
-    refused(case, good.replace("mlp()", "mlp"), ["model is function", "torch.nn.Module"])
-    refused(case, good.replace("mlp()", "mlp().to('meta')"), ["the model has a tensor on meta", "this rank computes on cpu"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "[tuple(t.to('meta') for t in rows(batch))]"), ["a batch has a tensor on meta"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "[]"), ["batches are empty"], devices=1)
-    refused(case, good.replace("[rows(batch)]", "iter([rows(batch)] * 3)"), ["ended after 3 of 8 steps"], devices=1)
-    refused(case, good.replace("cross_entropy(model(batch[0]), batch[1])", "relu(model(batch[0]))"), ["shape (8, 10)"], devices=1)
-    refused(case, good.replace("lambda parameters: torch.optim.SGD(parameters, lr=0.01)", "lambda parameters: 3"), ["returned int"],
-            devices=1)
-
-
-def check_ranks_that_make_different_models(case):
-    lab_driver.need_torch()
-    good = FACTORY.format(text="", model="mlp()").replace("def make(batch, device)", "def make(batch, rank)")
-    for rank in (0, 1):
-        refused(case, good.replace("mlp()", "mlp(layers=2 + rank)"), ["rank 1's model has 8 parameters, rank 0's 6"], rank=rank)
-    refused(case, good.replace("mlp()", "nn.Sequential(nn.Linear(64, 32 + rank), nn.Linear(32 + rank, 10))"),
-            ["rank 1's parameter 0.weight 33x64 float32 is 0.weight 32x64 float32 on rank 0"])
-
-
-def check_different_losses_are_no_error(case):
-    lab_driver.need_torch()
-    body = FACTORY.format(text="", model="mlp()").replace("def make(batch, device):", "def make(batch, rank):\n    torch.manual_seed(rank)")
-    text = "import amdahl_lab\n" + MLP + body + CALL.format(factory="make", devices=[2], batch=8, wrap=["ddp"])
-    result = run(case, text)[1]
-    assert result["codes"] == [0, 0], result
-    first, second = (one["loss_first"] for one in result["results"])
-    assert first != second, "the ranks had the same batch"
-
-
-def check_the_worker_is_not_started_by_hand(case):
-    case.refused("-m", "amdahl_lab._worker", says=["started by hand", "amdahl_lab.measure()"])
 
 
 lab_driver.main(globals())

@@ -113,6 +113,23 @@ def check_the_script_sees_what_python_gives_it(case):
     assert ours == plain, f"{ours} and not {plain}"
 
 
+def check_a_script_asks_for_its_batch_and_wrap(case):
+    script = case.write("asks.py", """
+        import amdahl_lab
+        rows = amdahl_lab.batch_size(5)
+        print(rows, amdahl_lab.wrap("own"), flush=True)
+        for number in range(100):
+            with amdahl_lab.step(samples=rows):
+                pass
+        """)
+    assert case.good(script, n=2, batch=12, wrap="fsdp2").out == ["6 fsdp2\n"] * 2
+    assert case.good(script).out == ["5 own\n"]
+    plain = subprocess.run([sys.executable, script], cwd=case.folder, env={"PYTHONPATH": str(lab_driver.PACKAGE)}, capture_output=True,
+                           text=True, timeout=60, check=True).stdout
+    assert plain == "5 own\n", plain
+    case.refused(script, n=2, batch=9, says=["a batch of 9 cannot be divided by 2 ranks", "--batch-sizes 8"])
+
+
 def check_worker_processes_end_too(case):
     script = case.write("children.py", """
         import multiprocessing, os, time
