@@ -52,6 +52,7 @@ test  axe-core-python==0.1.0         axe_core_python
 test  viztracer==1.1.1               viztracer
 test  safetensors==0.4.5             safetensors --no-deps
 test  transformers==4.47.1           transformers
+test  torch==2.11.0                  torch
 '
 VENV=.deps/venv
 # What builds and checks wheels of the Python package, for the interpreter PYTHON; required by group wheel.
@@ -141,7 +142,7 @@ install_wheels() {  # one by one, as optional packages are
   local wheel
   if [ -x "$VENV/bin/python" ] || timeout 120 python3 -m venv "$VENV" >/dev/null 2>&1; then
     for wheel in "${missing_wheels[@]}"; do
-      timeout 300 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 \
+      timeout 600 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 30 \
         --only-binary :all: ${wheel_options[$wheel]} "$wheel" >/dev/null 2>&1
     done
   fi

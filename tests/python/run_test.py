@@ -46,7 +46,7 @@ def check_a_fixed_global_batch_is_strong_scaling(case):
     assert 84e3 <= one["step_time_us"]["median"] < 100e3 and 52e3 <= two["step_time_us"]["median"] < 70e3, found["cells"]
     assert one["step_time_us"]["n"] == one["step_time_us"]["num_processes"] == 5, one
     comparison = found["comparisons"][0]
-    assert comparison["test"]["verdict"] == "FASTER" and comparison["recommendation"] == "multi", comparison
+    assert comparison["speedup"]["verdict"] == "FASTER" and comparison["recommendation"] == "multi", comparison
     assert found["device_kind"] == "cpu-virtual", found["device_kind"]
     page = case.run("report", "r").stdout
     assert "not GPUs" in page and "84," in page or "85," in page or "86," in page, page
@@ -151,6 +151,7 @@ def check_a_cell_without_memory_fails_alone(case):
     """
     found = summary_of(case, *QUICK, script(case, text))
     assert [cell["status"]["kind"] for cell in found["cells"]] == ["ok", "failed"], found["cells"]
+    assert found["cells"][1]["key"]["global_batch"] == 64, found["cells"][1]["key"]
     assert "out of memory" in found["cells"][1]["status"]["reason"], found["cells"][1]
 
 
@@ -167,7 +168,7 @@ def check_a_hang_ends_at_the_deadline(case):
 
 
 def check_ctrl_c_keeps_the_runs_before(case):
-    process = case.start("run", *QUICK[:5], "--runs", 500, "--warmup", 1, "--steps", 4, "-o", "r", script(case, SLEEPS.format(rows="64 // ranks")))
+    process = case.start("run", *QUICK[:4], "--runs", 500, "--warmup", 1, "--steps", 4, "-o", "r", script(case, SLEEPS.format(rows="64 // ranks")))
     harness.wait_until(lambda: case.path("r/records.jsonl").exists() and len(lines_of(case.path("r"))) > 6, "records", 120)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130, case.output(process)

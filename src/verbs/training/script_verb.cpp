@@ -301,9 +301,19 @@ class ScriptStudy {
                 "a script with one global batch, or one batch per device");
   }
 
+  /// Of a cell whose processes ended too early to say it: as that of the others.
+  int64_t likely_batch(const ScriptCell& cell, const std::string& scaling) const {
+    if (cell.global_batch > 0) return cell.global_batch;
+    if (cell.asked_batch > 0) return cell.asked_batch;
+    for (const ScriptCell& other : cells_)
+      if (other.global_batch > 0)
+        return scaling == "strong" ? other.global_batch : other.global_batch / other.devices * cell.devices;
+    return 1;
+  }
+
   void finish_axes(ScriptCell& cell, const std::string& scaling) const {
     const std::string several = cell.wrap.empty() ? "script" : cell.wrap;
-    cell.axes.insert({{"global_batch", std::max<int64_t>(1, cell.global_batch)},
+    cell.axes.insert({{"global_batch", likely_batch(cell, scaling)},
                       {"devices", static_cast<int64_t>(cell.devices)},
                       {"strategy", cell.devices == 1 ? "single" : several},
                       {"backend", std::string(is_cuda_ ? "cuda" : "cpu")},
