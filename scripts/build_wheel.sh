@@ -30,6 +30,7 @@ log=build/wheel-$version.log
 mkdir -p build "$FOLDER"
 [ -n "${JOBS:-}" ] && export CMAKE_BUILD_PARALLEL_LEVEL=$JOBS
 if ! python -m pip wheel --verbose --disable-pip-version-check --no-deps --no-build-isolation -w "$raw" \
+     --config-settings "build-dir=$PWD/build/wheel-module/{wheel_tag}" \
      --config-settings "cmake.define.AMDAHL_PREBUILT=$PREFIX" ./python >"$log" 2>&1; then
   grep -iE 'error|FAILED' "$log" | head -n 20 >&2
   say "the build failed, $log has all of it"
@@ -40,7 +41,7 @@ excluded=()
 for name in libcuda libcudart libcublas libcublasLt libcudnn libnccl libnvrtc libnvshmem libmpi; do
   excluded+=(--exclude "$name.so*" --exclude "${name}[-_]*.so*")  # patterns, since names end with a version
 done
-auditwheel repair "${excluded[@]}" -w "$raw/repaired" "$raw"/amdahl_lab-*.whl >>"$log" 2>&1 || { tail -n 5 "$log" >&2; exit 1; }
+auditwheel repair --strip "${excluded[@]}" -w "$raw/repaired" "$raw"/amdahl_lab-*.whl >>"$log" 2>&1 || { tail -n 5 "$log" >&2; exit 1; }
 wheel=$(echo "$raw"/repaired/amdahl_lab-*.whl)
 case $wheel in
   *-abi3-*) abi3audit --strict "$wheel" >>"$log" 2>&1 || { tail -n 20 "$log" >&2; say "the wheel is not abi3"; exit 1; } ;;

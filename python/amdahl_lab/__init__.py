@@ -7,11 +7,12 @@
     study.to_pandas()
     lab.compare("before", "after", fail_on_regression=3)
 
-    study = lab.measure(make, devices=[1, 2])                             # your own module: what several devices buy it
+    study = lab.measure(make, devices=[1, 2])                             # what several devices buy your own module
     print(lab.fits(lab.trace(model, loss, batch), devices=2, wrap="fsdp2"))
 
-A training script: `amdahl run train.py`, with its step in `with lab.step():`. Commands of the program `amdahl`: info, doctor, links, collectives, study, train, plan, compare, cost, report, bench, calibrate.
-Each runs in a process and returns a Result. Preprocessing in this process: Preprocessor, fuse_multimodal, resample_trajectories,
+A training script is `amdahl run train.py`, with its step in `with lab.step():`. Commands of the program `amdahl`: info,
+doctor, links, collectives, study, train, plan, compare, cost, report, bench, run, calibrate. Each runs in a process and
+returns a Result. Preprocessing in this process: Preprocessor, fuse_multimodal, resample_trajectories,
 voxelize_pointcloud. Errors are amdahl_lab.Error.
 """
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ._preprocess import Preprocessor, Voxels, fuse_multimodal, resample_traject
 from ._program import find_program
 from ._result import Record, Result, Series
 from ._step import step
-from ._verbs import (bench, calibrate, collectives, compare, cost, doctor, example_prices, info, links, plan, program_help, report,
-                     run, study, train)
+from ._verbs import (bench, calibrate, collectives, compare, cost, doctor, example_prices, info, links, plan,
+                     program_help, report, run, study, train)
 
 __all__ = [
-    "Error", "Preprocessor", "Record", "Result", "Series", "Voxels", "bench", "calibrate", "collectives", "compare", "cost",
-    "doctor", "example_prices", "find_program", "fuse_multimodal", "info", "links", "plan", "program_help", "report",
-    "resample_trajectories", "run", "step", "study", "train", "voxelize_pointcloud",
+    "Error", "Preprocessor", "Record", "Result", "Series", "Voxels", "bench", "calibrate", "collectives", "compare",
+    "cost", "doctor", "example_prices", "find_program", "fuse_multimodal", "info", "links", "plan", "program_help",
+    "report", "resample_trajectories", "run", "step", "study", "train", "voxelize_pointcloud",
 ]
 
 _LAZY: dict[str, tuple[str, str]] = {

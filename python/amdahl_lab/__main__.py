@@ -11,8 +11,8 @@ def main() -> int:
         program = find_program()
         os.execv(program, [program, *sys.argv[1:]])
     except OSError as error:
-        print(f"error[environment-missing]: {program} cannot be started: {error.strerror}; try: a program for this machine",
-              file=sys.stderr)
+        print(f"error[environment-missing]: {program} cannot be started: {error.strerror}; try: a program for this "
+              "machine", file=sys.stderr)
         return 3
     except Error as error:
         print(f"error[{error.cause}]: {error.message}; try: {error.remedy}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""What differs between numpy, torch and cupy: dense copies, new arrays beside an array, DLPack without a wait, the stream."""
+"""What differs between numpy, torch and cupy: dense copies, new arrays beside an array, DLPack without a wait, the
+stream."""
 from __future__ import annotations
 
 import contextlib

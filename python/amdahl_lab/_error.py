@@ -10,10 +10,10 @@ _LINE = re.compile(r"^error\[([a-z-]+)\]: (.*?)(?:; try: (.*))?$")
 class Error(RuntimeError):
     """What happened and where, and what to do about it; `str` is one line.
 
-    cause: a name that never changes meaning, such as "usage", "environment-missing", "out-of-memory" or "interrupted" (all of
-    them: enum Cause of include/amdahl/error.h, with hyphens). message; remedy: "" without one. exit_code: of the program, or
-    the one that it would have had. result: the Result, when the program printed one although it failed, for example under
-    `fail_on_regression`; else None.
+    cause: a name that never changes meaning, such as "usage", "environment-missing", "out-of-memory" or "interrupted"
+    (all of them: enum Cause of include/amdahl/error.h, with hyphens). message; remedy: "" without one. exit_code: of
+    the program, or the one that it would have had. result: the Result, when the program printed one although it failed,
+    for example under `fail_on_regression`; else None.
     """
 
     def __init__(self, cause: str, message: str, remedy: str = "", exit_code: int = 1, result: Any = None):

@@ -1,4 +1,5 @@
-"""Robotics preprocessing on arrays of numpy, torch and cupy: docs/robotics.md has all rules and differences to RoboCache."""
+"""Robotics preprocessing on arrays of numpy, torch and cupy: docs/robotics.md has all rules and differences to
+RoboCache."""
 from __future__ import annotations
 
 import threading
@@ -74,7 +75,7 @@ class _Call:
         try:
             return library.exported(array)
         except (BufferError, TypeError, RuntimeError, ValueError) as error:
-            raise Error("usage", f"{name} cannot be exported with DLPack: {error}", "an array of numbers in memory", 2) from error
+            raise Error("usage", f"{name} cannot be exported with DLPack: {error}", "an array in memory", 2) from error
 
 
 def _fused_shape(streams: Sequence[tuple[Any, Any]], target_times: Any) -> tuple[int, ...]:
@@ -87,13 +88,14 @@ def _fused_shape(streams: Sequence[tuple[Any, Any]], target_times: Any) -> tuple
 class Preprocessor:
     """The operations of include/amdahl/sensor.h on arrays.
 
-    Arrays are of numpy, torch (CPU, CUDA) or cupy, all of a call on one device. Results are new arrays of the first argument's
-    library, on its device. On a GPU a call is enqueued on the library's current stream of that GPU, and the GIL is released while
-    it runs. Arrays that are not dense are copied first. Error of cause usage names an argument with a wrong shape, type, device
-    or value; non-finite and data-corrupt have the position of a bad time. Objects hold options only, and any thread may use them.
+    Arrays are of numpy, torch (CPU, CUDA) or cupy, all of a call on one device. Results are new arrays of the first
+    argument's library, on its device. On a GPU a call is enqueued on the library's current stream of that GPU, and the
+    GIL is released while it runs. Arrays that are not dense are copied first. Error of cause usage names an argument
+    with a wrong shape, type, device or value; non-finite and data-corrupt have the position of a bad time. Objects hold
+    options only, and any thread may use them.
 
-    extrapolation: "hold", "linear", "linear-right": the value at targets outside of a stream's times. check_times: refuse times
-    that fall or are not finite; on a GPU that waits for the stream.
+    extrapolation: "hold", "linear", "linear-right": the value at targets outside of a stream's times. check_times:
+    refuse times that fall or are not finite; on a GPU that waits for the stream.
     """
 
     def __init__(self, extrapolation: str = "hold", check_times: bool = True):
@@ -103,8 +105,8 @@ class Preprocessor:
     def fuse_multimodal(self, streams: Sequence[tuple[Any, Any]], target_times: Any) -> Any:
         """Interpolates streams at common times and concatenates them.
 
-        streams: (data [B, S_i, D_i] in float32, bfloat16 or float16, times [B, S_i] in float32), any number. target_times
-        [B, T], float32. Returns [B, T, sum of D_i] of the streams' type.
+        streams: (data [B, S_i, D_i] in float32, bfloat16 or float16, times [B, S_i] in float32), any number.
+        target_times [B, T], float32. Returns [B, T, sum of D_i] of the streams' type.
         """
         return self._fuse(streams, target_times, False)
 
@@ -122,7 +124,8 @@ class Preprocessor:
     def resample_trajectories(self, data: Any, times: Any, target_times: Any) -> Any:
         """Interpolates trajectories at other times.
 
-        data [B, S, D] in float32, bfloat16 or float16; times [B, S] and target_times [B, T] in float32. Returns [B, T, D].
+        data [B, S, D] in float32, bfloat16 or float16; times [B, S] and target_times [B, T] in float32. Returns [B, T,
+        D].
         """
         return self._resample(data, times, target_times, False)
 
@@ -131,26 +134,29 @@ class Preprocessor:
             taken = call.take("trajectory.data", data), call.take("trajectory.times", times, cast_times)
             targets = call.take("target_times", target_times, cast_times)
             output = call.library.empty(_fused_shape([(data, times)], target_times), data)
-            call.preprocessor.resample_trajectories(taken, targets, call.give(output), self.extrapolation, self.check_times)
+            call.preprocessor.resample_trajectories(taken, targets, call.give(output), self.extrapolation,
+                                                    self.check_times)
         return output
 
-    def voxelize_pointcloud(self, points: Any, features: Any = None, grid_min: Sequence[float] = (-10.0, -10.0, -10.0),
-                            voxel_size: float = 0.1, grid_size: Sequence[int] = (128, 128, 128), mode: str = "occupancy", *,
-                            layout: str = "xyz", bounds: str = "drop", deterministic: bool = False, zero_floor: bool = False,
-                            fast_quotient: bool = False) -> Voxels:
+    def voxelize_pointcloud(self, points: Any, features: Any = None,
+                            grid_min: Sequence[float] = (-10.0, -10.0, -10.0), voxel_size: float = 0.1,
+                            grid_size: Sequence[int] = (128, 128, 128), mode: str = "occupancy", *,
+                            layout: str = "xyz", bounds: str = "drop", deterministic: bool = False,
+                            zero_floor: bool = False, fast_quotient: bool = False) -> Voxels:
         """Voxelizes a point cloud; point p is in voxel floor((p - grid_min) / voxel_size).
 
-        points [N, 3], float32, in the unit of grid_min and voxel_size. features [N, F] in float32, bfloat16 or float16, of the
-        modes mean and max. grid_size: X, Y, Z. mode: "count", "occupancy": int32 [X, Y, Z]; "bitmask": uint32
+        points [N, 3], float32, in the unit of grid_min and voxel_size. features [N, F] in float32, bfloat16 or float16,
+        of the modes mean and max. grid_size: X, Y, Z. mode: "count", "occupancy": int32 [X, Y, Z]; "bitmask": uint32
         [ceil(X Y Z / 32)] (torch: int32 with the same bits); "mean", "max": float32 [X, Y, Z, F], 0 in empty voxels.
-        layout "zyx": [Z, Y, X]. bounds: points outside are dropped ("drop") or moved to the border ("clamp"). deterministic: mean
-        in fixed point, the same bits in any order of the points. zero_floor: max is at least 0. fast_quotient: RoboCache's
-        approximate division, on a GPU. Waits for the counts that it returns.
+        layout "zyx": [Z, Y, X]. bounds: points outside are dropped ("drop") or moved to the border ("clamp").
+        deterministic: mean in fixed point, the same bits in any order of the points. zero_floor: max is at least 0.
+        fast_quotient: RoboCache's approximate division, on a GPU. Waits for the counts that it returns.
         """
         return self._voxelize(points, features, (grid_min, voxel_size, grid_size),
                               (mode, layout, bounds, deterministic, zero_floor, fast_quotient), False)
 
-    def _voxelize(self, points: Any, features: Any, grid: tuple[Any, Any, Any], options: tuple[Any, ...], cast: bool) -> Voxels:
+    def _voxelize(self, points: Any, features: Any, grid: tuple[Any, Any, Any], options: tuple[Any, ...],
+                  cast: bool) -> Voxels:
         minimum, size = _triple("grid_min", grid[0], float), _triple("grid_size", grid[2], int)
         with _Call("points", points) as call:
             arguments = _native().VoxelArguments(minimum, float(grid[1]), size, *options)
@@ -183,7 +189,8 @@ def _new_grid(call: _Call, size: tuple[int, int, int], features: Any, mode: str,
     return call.library.empty(shape, call.first, "int32")
 
 
-def fuse_multimodal(s1: Any, t1: Any, s2: Any, t2: Any, s3: Any, t3: Any, target: Any, *, robocache: bool = False) -> Any:
+def fuse_multimodal(s1: Any, t1: Any, s2: Any, t2: Any, s3: Any, t3: Any, target: Any, *,
+                    robocache: bool = False) -> Any:
     """Three streams at common times, concatenated, under RoboCache's name.
 
     s1, s2, s3: [B, S_i, D_i] in float32, bfloat16 or float16; t1, t2, t3: [B, S_i] and target: [B, T], float32. Returns
@@ -197,21 +204,22 @@ def fuse_multimodal(s1: Any, t1: Any, s2: Any, t2: Any, s3: Any, t3: Any, target
 def resample_trajectories(source_data: Any, source_times: Any, target_times: Any, *, robocache: bool = False) -> Any:
     """Trajectories at other times, under RoboCache's name.
 
-    source_data [B, S, D] in float32, bfloat16 or float16; source_times [B, S] and target_times [B, T], float32. Returns [B, T, D].
-    robocache: times of any type are rounded to float32; before the first sample it is held, after the last one the value is
-    extrapolated, as its kernel does.
+    source_data [B, S, D] in float32, bfloat16 or float16; source_times [B, S] and target_times [B, T], float32. Returns
+    [B, T, D]. robocache: times of any type are rounded to float32; before the first sample it is held, after the last
+    one the value is extrapolated, as its kernel does.
     """
     preprocessor = Preprocessor(extrapolation="linear-right" if robocache else "hold")
     return preprocessor._resample(source_data, source_times, target_times, robocache)
 
 
-def voxelize_pointcloud(points: Any, features: Any = None, grid_min: Optional[Sequence[float]] = None, voxel_size: float = 0.1,
-                        grid_size: Optional[Sequence[int]] = None, mode: str = "occupancy", *, robocache: bool = False) -> Any:
+def voxelize_pointcloud(points: Any, features: Any = None, grid_min: Optional[Sequence[float]] = None,
+                        voxel_size: float = 0.1, grid_size: Optional[Sequence[int]] = None, mode: str = "occupancy", *,
+                        robocache: bool = False) -> Any:
     """A point cloud as a grid [X, Y, Z], or [X, Y, Z, F] of mean and max, under RoboCache's name and defaults.
 
-    As Preprocessor.voxelize_pointcloud without the counts; grid_min None: -10 on each axis; grid_size None: 128 on each.
-    robocache: points and features of any type are rounded to float32, max is at least 0, and the memory of the result has its
-    kernels' order [Z][Y][X] under the shape [X, Y, Z].
+    As Preprocessor.voxelize_pointcloud without the counts; grid_min None: -10 on each axis; grid_size None: 128 on
+    each. robocache: points and features of any type are rounded to float32, max is at least 0, and the memory of the
+    result has its kernels' order [Z][Y][X] under the shape [X, Y, Z].
     """
     minimum = (-10.0, -10.0, -10.0) if grid_min is None else grid_min
     size = (128, 128, 128) if grid_size is None else grid_size

@@ -1,11 +1,13 @@
 """Finds the program `amdahl` and runs one of its commands in a process.
 
-A process, not a call of the library: what is measured must not share threads, allocator and CUDA context with the caller. An
-interpreter that has imported torch has thread pools that take processors from the measured threads, cached GPU memory that the
-program cannot use, and a CUDA context that keeps the GPU from being set up anew.
+A process, not a call of the library: what is measured must not share threads, allocator and CUDA context with the
+caller. An interpreter that has imported torch has thread pools that take processors from the measured threads, cached
+GPU memory that the program cannot use, and a CUDA context that keeps the GPU from being set up anew.
 """
 from __future__ import annotations
 
+import glob
+import importlib.util
 import os
 import shutil
 import signal
@@ -13,13 +15,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Optional
+from typing import IO, Any, Optional
 
 from ._error import Error, parse_error_line
 
 Output = tuple[int, str, list[str], Optional[Error]]  # exit code, stdout, lines of stderr, the error line
 
-# Options that the program takes several times, as one value can contain commas; those of other lists are joined with commas.
+# Options that the program takes several times, since a value can contain commas; other lists are joined with commas.
 REPEATED = frozenset(("plan", "pair", "nccl", "validate", "single", "multi", "hetero"))
 _END_SECONDS = 20  # the program ends within 8 s of SIGINT
 
@@ -90,40 +92,56 @@ def _text(name: str, value: Any) -> str:
 
 
 def run_program(words: Sequence[str], echo: bool = True, variables: Optional[Mapping[str, str]] = None) -> Output:
-    """Runs the program with these words, and with `variables` in its environment. With `echo`, the lines that it prints to stderr go to sys.stderr as they come, but
-    for its error line. KeyboardInterrupt interrupts the program, waits for its end and is raised again."""
+    """Runs the program with these words, and with `variables` in its environment. With `echo`, the lines that it prints
+    to stderr go to sys.stderr as they come, but for its error line. KeyboardInterrupt interrupts the program, waits for
+    its end and is raised again."""
     command = [find_program(), *words]
-    environment = dict(os.environ, AMDAHL_LAB_CALL=str(os.getpid()), **(variables or {}))  # the program ends when this process does
+    environment = dict(os.environ, **(variables or {}))
+    environment["AMDAHL_LAB_CALL"] = str(os.getpid())  # the program ends when this process does
+    if folders := nvidia_folders():
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [os.environ.get("LD_LIBRARY_PATH"), *folders]))
     try:
-        # A session of its own: a terminal, or a notebook's server, would otherwise interrupt it too, and the second signal
-        # ends it at once.
+        # A session of its own: a terminal, or a notebook's server, would otherwise interrupt it too, and the second
+        # signal ends it at once.
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  env=environment, start_new_session=True)
     except OSError as error:
         raise Error("environment-missing", f"{command[0]} cannot be started: {error.strerror}",
                     "a program for this machine", 3) from error
+    assert child.stdout is not None and child.stderr is not None  # pipes, as asked for
+    stdout, stderr = child.stdout, child.stderr
     printed: list[bytes] = []
-    reader = threading.Thread(target=lambda: printed.append(child.stdout.read()), daemon=True)
+    reader = threading.Thread(target=lambda: printed.append(stdout.read()), daemon=True)
     lines: list[str] = []
     try:
         reader.start()
-        last = _pass_on(child, lines, echo)
+        last = _pass_on(stderr, lines, echo)
         code = child.wait()
     except BaseException:
-        _end(child, lines, echo)
+        _end(child, stderr, lines, echo)
         raise
     finally:
         if reader.ident is not None:
             reader.join(_END_SECONDS)
-        child.stdout.close()
-        child.stderr.close()
+        stdout.close()
+        stderr.close()
     return code, b"".join(printed).decode("utf-8", "replace"), lines, _error_of(code, last, lines)
 
 
-def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[str]:
+def nvidia_folders() -> list[str]:
+    """Where the packages nvidia-* of this interpreter, which torch brings along, have NCCL, cuDNN and cuBLAS."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return sorted(folder for place in places for folder in glob.glob(os.path.join(glob.escape(place), "*", "lib")))
+
+
+def _pass_on(stderr: IO[bytes], lines: list[str], echo: bool) -> Optional[str]:
     """Reads stderr to its end; returns the last error line."""
     last = None
-    for raw in child.stderr:
+    for raw in stderr:
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
         lines.append(line)
         if parse_error_line(line):
@@ -133,15 +151,16 @@ def _pass_on(child: subprocess.Popen, lines: list[str], echo: bool) -> Optional[
     return last
 
 
-def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
-    """Interrupts the program and waits; kills it, and what it started, when it does not end or a second Ctrl-C comes."""
+def _end(child: subprocess.Popen[bytes], stderr: IO[bytes], lines: list[str], echo: bool) -> None:
+    """Interrupts the program and waits; kills it, and what it started, when it does not end or a second Ctrl-C
+    comes."""
     try:
         if child.poll() is None:
             child.send_signal(signal.SIGINT)
         timer = threading.Timer(_END_SECONDS, lambda: _kill_session(child))
         timer.start()
         try:
-            _pass_on(child, lines, echo)
+            _pass_on(stderr, lines, echo)
             child.wait()
         finally:
             timer.cancel()
@@ -153,7 +172,7 @@ def _end(child: subprocess.Popen, lines: list[str], echo: bool) -> None:
         child.wait()
 
 
-def _kill_session(child: subprocess.Popen) -> None:
+def _kill_session(child: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -171,8 +190,8 @@ def _error_of(code: int, line: Optional[str], lines: Sequence[str]) -> Optional[
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        remedy = "free memory: the kernel kills what takes too much" if code == -signal.SIGKILL else "the same command again"
+        remedy = "free memory: the kernel kills what takes too much" if name == "SIGKILL" else "the same command again"
         return Error("rank-died", f"the program was ended by {name}", remedy, 128 - code)
     said = next((text for text in reversed(lines) if text.strip()), "nothing on stderr")
-    return Error("check-failed" if code == 1 else "internal", f"the program ended with exit code {code}: {said.strip()}", "",
-                 code)
+    return Error("check-failed" if code == 1 else "internal",
+                 f"the program ended with exit code {code}: {said.strip()}", "", code)

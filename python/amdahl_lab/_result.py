@@ -29,8 +29,9 @@ class Series:
 class Record:
     """One measurement: docs/schema/record.schema.json.
 
-    kind: such as "cell", "collective", "link". axes: what was varied, name to value. series: by name. provenance: command line,
-    machine, versions. status: {"kind": "ok", "waived" or "failed", "reason"}. origin: measured, modelled and so on.
+    kind: such as "cell", "collective", "link". axes: what was varied, name to value. series: by name. provenance:
+    command line, machine, versions. status: {"kind": "ok", "waived" or "failed", "reason"}. origin: measured, modelled
+    and so on.
     """
     kind: str
     axes: dict[str, Any]
@@ -54,8 +55,8 @@ def record_of(document: dict[str, Any], provenance: Optional[dict[str, Any]] = N
 class Result:
     """What a command of the program returned.
 
-    json: its JSON as a dict ({} of a command that printed text). command; command_line: the words after `amdahl`. run_dir: the
-    folder of the run, or None.
+    json: its JSON as a dict ({} of a command that printed text). command; command_line: the words after `amdahl`.
+    run_dir: the folder of the run, or None.
     """
 
     def __init__(self, command: str, json: dict[str, Any], printed: str, run_dir: Optional[str] = None,
@@ -96,11 +97,13 @@ class Result:
     @property
     def verdict(self) -> str:
         """The sentence with the answer; "" of a command that gives none."""
-        return next((self.json[key] for key in ("verdict", "conclusion", "why") if isinstance(self.json.get(key), str)), "")
+        found = (self.json.get(key) for key in ("verdict", "conclusion", "why"))
+        return next((text for text in found if isinstance(text, str)), "")
 
     def __repr__(self) -> str:
         where = f" in {self.run_dir}" if self.run_dir else ""
-        return f"<amdahl {self.command}{where}: {len(self.records)} records{'; ' + self.verdict if self.verdict else ''}>"
+        verdict = f"; {self.verdict}" if self.verdict else ""
+        return f"<amdahl {self.command}{where}: {len(self.records)} records{verdict}>"
 
     def _repr_html_(self) -> str:
         """The program's page of the run, in a frame; a table of the records when there is no folder."""

@@ -242,15 +242,18 @@ def _is_list(module: Any) -> bool:
 
 def _block_modules(module: Any) -> list[tuple[str, Any]]:
     """The parts of the module: members of its lists of blocks, and else its children, in order."""
+    import torch
+
     parts: list[tuple[str, Any]] = []
 
     def add(prefix: str, owner: Any) -> None:
         for name, child in owner.named_children():
-            path = f"{prefix}{name}"
-            if _is_list(child) or (not _is_list(owner) and any(_is_list(inner) for inner in child.modules())):
-                add(path + ".", child)
+            in_sequence, in_list = isinstance(owner, torch.nn.Sequential), isinstance(owner, torch.nn.ModuleList)
+            holds_list = not in_sequence and any(_is_list(inner) for inner in child.modules())
+            if not in_list and (_is_list(child) or holds_list):
+                add(f"{prefix}{name}.", child)
             else:
-                parts.append((path, child))
+                parts.append((f"{prefix}{name}", child))
 
     add("", module)
     return parts or [("", module)]

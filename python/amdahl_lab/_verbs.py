@@ -1,14 +1,15 @@
 """The commands of the program as functions.
 
-Each runs `amdahl COMMAND --json` in a process of its own (see _program.py for why) and returns a Result. Positional arguments
-are the command's; keyword arguments are its options with underscores, values in the program's own units:
+Each runs `amdahl COMMAND --json` in a process of its own (see _program.py for why) and returns a Result. Positional
+arguments are the command's; keyword arguments are its options with underscores, values in the program's own units:
 
-    study(model="medium", batch_sizes=[16, 64], output_dir="run")    amdahl study --model=medium --batch-sizes=16,64 --output-dir=run
-    collectives(b="1K", e="1M", arena=True)                          amdahl collectives -b 1K -e 1M --arena
+    study(model="medium", batch_sizes=[16, 64], output_dir="run")    amdahl study --model=medium --batch-sizes=16,64
+    --output-dir=run collectives(b="1K", e="1M", arena=True)                          amdahl collectives -b 1K -e 1M
+    --arena
 
-True is a flag, None and False are left out, a list is joined with commas (of plan, pair and other options whose values can
-contain commas: given several times). `program_help("study")` returns the options. What the program says while it works goes to
-sys.stderr; `quiet=True` stops that. An error of the program is raised as amdahl_lab.Error.
+True is a flag, None and False are left out, a list is joined with commas (of plan, pair and other options whose values
+can contain commas: given several times). `program_help("study")` returns the options. What the program says while it
+works goes to sys.stderr; `quiet=True` stops that. An error of the program is raised as amdahl_lab.Error.
 """
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from ._result import Result
 Run = Union[str, "os.PathLike[str]", Result]
 
 # Options with which a command prints text, or writes files, and refuses --json.
-_TEXT_OPTIONS = {"report": ("html", "md", "open", "csv", "jsonl", "metrics"), "study": ("dry_run",), "links": ("list", "l")}
+_TEXT_OPTIONS = {"report": ("html", "md", "open", "csv", "jsonl", "metrics"), "study": ("dry_run",),
+                 "links": ("list", "l")}
 _PLACE = re.compile(r"^(?:run: (.+)|report: (.+)/report\.md)$")
 
 
@@ -42,7 +44,7 @@ def _call(command: str, positional: tuple[Any, ...], options: dict[str, Any], ec
     found_faults = command == "doctor" and result is not None and error is not None and error.cause == "check-failed"
     if error is not None and not found_faults:
         if code == 1 and result is not None and not error.remedy:  # a verdict, which the program prints as its result
-            error = Error("check-failed", result.verdict or "a check failed", "what was measured: .result of this error", 1)
+            error = Error("check-failed", result.verdict or "a check failed", "what was measured: its .result", 1)
         error.result = result
         raise error
     if result is None:
@@ -91,8 +93,8 @@ def info(**options: Any) -> Result:
 def doctor(**options: Any) -> Result:
     """What is wrong with this machine, and the command that fixes it. `amdahl doctor`.
 
-    `.json`: "healthy", "findings" (name, what, where and remedy of each), "records" of what was measured. A machine with
-    faults is a result, not an Error.
+    `.json`: "healthy", "findings" (name, what, where and remedy of each), "records" of what was measured. A machine
+    with faults is a result, not an Error.
     """
     return _call("doctor", (), options)
 
@@ -105,7 +107,8 @@ def links(**options: Any) -> Result:
 def collectives(**options: Any) -> Result:
     """Collectives over a sweep of sizes, every element verified. `amdahl collectives`.
 
-    Series of a record: time (us per call, from trains of calls), call_time (us), algbw and busbw (GB/s), wrong (elements).
+    Series of a record: time (us per call, from trains of calls), call_time (us), algbw and busbw (GB/s), wrong
+    (elements).
     """
     return _call("collectives", (), options)
 
@@ -132,8 +135,8 @@ def plan(**options: Any) -> Result:
 def compare(baseline: Run, *others: Run, **options: Any) -> Result:
     """Runs or cells ("RUN@devices=2") against a baseline, verdict by statistics. `amdahl compare`.
 
-    Runs are folders, files or Results. With fail_on_regression=3 a run that is slower by more than 3 % raises Error of cause
-    check-failed, whose `result` has the comparison.
+    Runs are folders, files or Results. With fail_on_regression=3 a run that is slower by more than 3 % raises Error of
+    cause check-failed, whose `result` has the comparison.
     """
     return _call("compare", (baseline, *others), options)
 
@@ -141,8 +144,8 @@ def compare(baseline: Run, *others: Run, **options: Any) -> Result:
 def cost(*runs: Run, prices: Optional[Union[str, "os.PathLike[str]"]] = None, **options: Any) -> Result:
     """What the work of runs costs, and break-even sizes of several devices. `amdahl report RUN --prices FILE`.
 
-    prices: a TOML file like data/prices.toml of the repository. None: the table of this package, which has examples to edit, not
-    prices.
+    prices: a TOML file like data/prices.toml of the repository. None: the table of this package, which has examples to
+    edit, not prices.
     """
     return _call("report", runs, {"prices": prices or example_prices(), **options})
 

@@ -145,7 +145,9 @@ std::string command_words(const CLI::App& command) {
 }
 
 Error unknown_word(const CLI::App& app, const std::vector<std::string>& words) {
-  const std::string given = app.remaining(true).front();
+  const std::vector<std::string> unknown = app.remaining(true);
+  const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
+  const std::string given = option == unknown.end() ? unknown.front() : *option;  // the script of run may be before it
   if (const auto error = spaced_list(used_command(app), words, given)) return *error;
   const std::string word = given.substr(0, given.find('='));
   const CLI::App& command = used_command(app);

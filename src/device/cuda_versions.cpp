@@ -17,8 +17,8 @@ std::map<std::string, std::string> cuda_versions() {
   int number = 0;
   if (cudaRuntimeGetVersion(&number) == cudaSuccess && number > 0) versions["cuda"] = cuda_number(number);
   if (cudaDriverGetVersion(&number) == cudaSuccess && number > 0) versions["cuda_driver"] = cuda_number(number);
-  const size_t cublas = cublasLtGetVersion();
-  versions["cublas"] = fmt::format("{}.{}.{}", cublas / 10000, cublas % 10000 / 100, cublas % 100);
+  if (const size_t cublas = cublasLtGetVersion(); cublas > 0)
+    versions["cublas"] = fmt::format("{}.{}.{}", cublas / 10000, cublas % 10000 / 100, cublas % 100);
   return versions;
 }
 

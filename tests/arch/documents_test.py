@@ -12,7 +12,7 @@ import sys
 
 README_BYTES = 9000
 DECISIONS = 20
-FOLDERS = ("src", "include", "tests", "docs", "cmake", "scripts", "tools", "benchmarks", "data", "results", "examples", ".ci")
+FOLDERS = ("src", "include", "tests", "docs", "cmake", "scripts", "tools", "benchmarks", "data", "results", "examples", "python", ".ci")
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"^[\w.*/-]+\.(cpp|h|cu|cuh|py|cmake|sh|md|txt|toml)$")
 LINK = re.compile(r"\]\(([^)#:\s]*)#([^)]*)\)")

@@ -50,7 +50,8 @@ def programs_of(case):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink(f"/proc/{pid}/exe") == str(harness.AMDAHL) and os.readlink(f"/proc/{pid}/cwd") == str(case.folder):
+            places = os.readlink(f"/proc/{pid}/exe"), os.readlink(f"/proc/{pid}/cwd")
+            if places == (str(harness.AMDAHL), str(case.folder)):
                 found.append(int(pid))
         except OSError:
             pass
@@ -60,6 +61,21 @@ def programs_of(case):
 def has_records(case):
     path = case.path("run/records.jsonl")
     return path.exists() and path.read_text().count('"type":"record"') > 2
+
+
+def check_libraries_of_nvidia_packages_are_found(case):
+    """The program opens NCCL, cuDNN and cuBLAS by name: LD_LIBRARY_PATH has the user's folders, then those of packages."""
+    folder = case.path("site/nvidia/nccl/lib")
+    os.makedirs(folder)
+    sys.path.append(str(case.path("site")))
+    os.environ["LD_LIBRARY_PATH"] = "/first"
+    try:
+        with script(case, 'echo "{\\"path\\": \\"$LD_LIBRARY_PATH\\"}"'):
+            found = lab.info().json["path"].split(":")
+        assert found[0] == "/first" and str(folder) in found[1:], found
+    finally:
+        sys.path.pop()
+        del os.environ["LD_LIBRARY_PATH"]
 
 
 def check_missing_program(case):
@@ -108,6 +124,22 @@ def check_interrupt_ends_the_program_in_order(case):
     assert program not in programs_of(case), "the program is left"
     assert case.path("run/report.md").exists() or "error[" not in err, err
     assert len(lab.Result("study", {}, "", str(case.path("run"))).records) > 2
+
+
+def check_second_interrupt_kills_what_does_not_end(case):
+    with script(case, f"trap '' INT; sleep 97.531 & touch {case.path('ready')}; wait; sleep 97.531"):
+        process = start(case)
+    wait_until(case.path("ready").exists, "start of the program")
+    os.kill(process.pid, signal.SIGINT)
+    try:
+        process.wait(timeout=1)
+        raise AssertionError("it ended at the first interrupt")
+    except subprocess.TimeoutExpired:
+        pass
+    os.kill(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30)[0] == "interrupted\n"
+    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert "sleep 97.531" not in left, left
 
 
 def check_program_ends_with_the_interpreter(case):

@@ -1,4 +1,5 @@
-"""The package in python/ with the program of the build, and the harness of tests/cli, for the scripts in this folder."""
+"""The package in python/ with the program of the build, and the harness of tests/cli, for the scripts in this
+folder."""
 import os
 import pathlib
 import sys

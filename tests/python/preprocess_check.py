@@ -1,7 +1,8 @@
-"""Preprocessing of an installed amdahl_lab against references in numpy and float64: random data, every mode, odd arrays.
+"""Preprocessing of an installed amdahl_lab against references in numpy and float64: random data, every mode, odd
+arrays.
 
-usage: preprocess_check.py [LIBRARY ...]     with an interpreter that has the wheel and numpy; torch and cupy when they are there
-LIBRARY: fail when it was not tested.
+usage: preprocess_check.py [LIBRARY ...]     with an interpreter that has the wheel and numpy; torch and cupy when they
+are there LIBRARY: fail when it was not tested.
 
 Prints what it ran; ends with an assertion when something is wrong. wheel_test.py runs it.
 """
@@ -12,6 +13,7 @@ import threading
 import numpy as np
 
 import amdahl_lab as lab
+from amdahl_lab import _preprocess
 
 SEEDS = range(5)
 
@@ -136,7 +138,8 @@ def check_fuse(library):
         close(library.back(lab.fuse_multimodal(*flat, at)), fused(streams, targets), 1e-5, "fuse")
         close(library.back(lab.Preprocessor().fuse_multimodal(given[:2], at)), fused(streams[:2], targets), 1e-5, "two")
         long = [(data, times) for data, times in zip(flat[::2], flat[1::2])]
-        close(library.back(lab.fuse_multimodal(*flat, at, robocache=True)), fused(streams, targets, "linear"), 1e-3, "linear")
+        close(library.back(lab.fuse_multimodal(*flat, at, robocache=True)), fused(streams, targets, "linear"), 1e-3,
+              "linear")
         data, times = streams[2]
         close(library.back(lab.resample_trajectories(*long[2], at)), resampled(data, times, targets), 1e-5, "resample")
         close(library.back(lab.resample_trajectories(*long[2], at, robocache=True)),
@@ -148,7 +151,8 @@ def check_voxelize(library):
         points, features = cloud_of(np.random.default_rng(seed))
         for mode in ("count", "occupancy", "bitmask", "mean", "max"):
             expected = voxelized(points, features, *REFERENCE_GRID, mode)
-            grid = library.back(lab.voxelize_pointcloud(library.array(points), library.array(features), mode=mode, **GRID))
+            given = library.array(points), library.array(features)
+            grid = library.back(lab.voxelize_pointcloud(*given, mode=mode, **GRID))
             if mode == "bitmask":
                 grid = grid.view(np.uint32)
             close(grid, expected, 1e-5 if mode == "mean" else 0, mode)
@@ -169,7 +173,8 @@ def check_robocache_grid(library):
         expected = voxelized(points, features, *REFERENCE_GRID, mode).swapaxes(0, 2)
         expected = np.ascontiguousarray(np.maximum(expected, 0)).reshape((8, 7, 5, *tail))
         grid = library.back(lab.voxelize_pointcloud(*given, mode=mode, robocache=True, **GRID))
-        assert grid.shape == expected.shape and (grid != expected).mean() < 0.01, mode  # borders: an approximate division
+        # Borders: an approximate division.
+        assert grid.shape == expected.shape and (grid != expected).mean() < 0.01, mode
     assert library.back(lab.voxelize_pointcloud(given[0])).shape == (128, 128, 128)
 
 
@@ -186,14 +191,16 @@ def check_odd_arrays(library):
     none = library.array(np.empty((0, 3), np.float32))
     assert library.back(lab.voxelize_pointcloud(none, mode="count", **GRID)).sum() == 0
     no_targets = library.array(np.empty((3, 0), np.float32))
-    assert library.back(lab.resample_trajectories(library.array(data), library.array(times), no_targets)).shape == (3, 0, 7)
+    empty = lab.resample_trajectories(library.array(data), library.array(times), no_targets)
+    assert library.back(empty).shape == (3, 0, 7)
 
 
 def check_half_types(library):
     streams, targets = streams_of(np.random.default_rng(4))
     data, times = streams[2]
-    half = lab.resample_trajectories(library.array(data.astype(np.float16)), library.array(times), library.array(targets))
-    close(library.back(half), resampled(data.astype(np.float16), times, targets), 1e-3, "float16")
+    half = data.astype(np.float16)
+    found = lab.resample_trajectories(library.array(half), library.array(times), library.array(targets))
+    close(library.back(found), resampled(half, times, targets), 1e-3, "float16")
     if isinstance(library, Torch):
         rounded = library.array(data).bfloat16()
         found = lab.resample_trajectories(rounded, library.array(times), library.array(targets))
@@ -207,7 +214,8 @@ def refused(says, call, *positional, cause="usage", **options):
     try:
         call(*positional, **options)
     except lab.Error as error:
-        assert error.cause == cause and says in str(error) and error.remedy and "\n" not in str(error), f"{says}: {error}"
+        assert error.cause == cause and says in str(error), f"{says}: {error}"
+        assert error.remedy and "\n" not in str(error), f"no line with a remedy: {error!r}"
         return
     raise AssertionError(f"not refused: {says}")
 
@@ -253,24 +261,29 @@ def check_read_only_arrays():
     close(lab.resample_trajectories(data, times, targets), resampled(data, times, targets), 1e-5, "read-only")
     points, _ = cloud_of(np.random.default_rng(6))
     points.flags.writeable = False
-    close(lab.voxelize_pointcloud(points, mode="count", **GRID), voxelized(points, None, *REFERENCE_GRID, "count"), 0, "read-only")
+    expected = voxelized(points, None, *REFERENCE_GRID, "count")
+    close(lab.voxelize_pointcloud(points, mode="count", **GRID), expected, 0, "read-only")
 
 
 def check_threads():
-    """Eight threads at once: each has a native object of its own."""
-    points, features = cloud_of(np.random.default_rng(8), 20000)
-    expected = voxelized(points, features, *REFERENCE_GRID, "max")
-    wrong = []
+    """Eight threads at once, each with its own cloud and native object, of which none is thread-safe."""
+    wrong, objects = [], []
 
-    def work():
-        for _ in range(20):
-            if not np.array_equal(lab.voxelize_pointcloud(points, features, mode="max", **GRID), expected):
-                wrong.append(1)
+    def work(seed):
+        points, features = cloud_of(np.random.default_rng(seed), 20000)
+        points[:100 * seed] = np.nan
+        expected = voxelized(points, features, *REFERENCE_GRID, "max")
+        for _ in range(40):
+            voxels = lab.Preprocessor().voxelize_pointcloud(points, features, mode="max", **GRID)
+            if voxels.num_nan != 100 * seed or not np.array_equal(voxels.grid, expected):
+                wrong.append(seed)
+        objects.append(list(_preprocess._kept.by_place.values()))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    assert not wrong, f"{len(wrong)} of 160 results are wrong"
+    assert not wrong, f"{len(wrong)} of 320 results are wrong"
+    assert len({id(kept[0][0]) for kept in objects}) == 8, "threads share a native object"
 
 
 def check_torch_stream(library):
@@ -314,7 +327,8 @@ def main():
     wanted = sys.argv[1:]
     found = libraries()
     for library in found:
-        for check in (check_fuse, check_voxelize, check_robocache_grid, check_odd_arrays, check_half_types, check_refusals):
+        for check in (check_fuse, check_voxelize, check_robocache_grid, check_odd_arrays, check_half_types,
+                      check_refusals):
             check(library)
             print(f"ok: {check.__name__[6:].replace('_', ' ')} ({library.name})")
         if library.name == "torch on cuda":

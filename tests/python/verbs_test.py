@@ -14,7 +14,8 @@ import sys
 from package_support import SOURCE, TINY, harness, lab, refused
 from amdahl_lab import _program
 
-COMMANDS = ("study", "train", "plan", "calibrate", "compare", "bench", "report", "info", "doctor", "links", "collectives")
+COMMANDS = ("study", "train", "plan", "calibrate", "compare", "bench", "report", "info", "doctor", "links",
+            "collectives")
 
 
 @contextlib.contextmanager
@@ -30,9 +31,11 @@ def tiny_study(case, name, **options):
 
 def check_words_of_options(case):
     words = _program.option_words
-    assert words({"batch_sizes": [16, 64], "full": True, "resume": False, "model": None}) == ["--batch-sizes=16,64", "--full"]
+    options = {"batch_sizes": [16, 64], "full": True, "resume": False, "model": None}
+    assert words(options) == ["--batch-sizes=16,64", "--full"]
     assert words({"b": "1K", "l": True, "learning_rate": 1e-3}) == ["-b", "1K", "-l", "--learning-rate=0.001"]
-    assert words({"plan": ["ddp", "pp2,m4"], "devices": range(1, 3)}) == ["--plan=ddp", "--plan=pp2,m4", "--devices=1,2"]
+    options = {"plan": ["ddp", "pp2,m4"], "devices": range(1, 3)}
+    assert words(options) == ["--plan=ddp", "--plan=pp2,m4", "--devices=1,2"]
     assert words({"what_if": {"gpus": 8, "gpu": "h200"}}) == ["--what-if=gpus=8,gpu=h200"]
     assert words({"output_dir": case.path("x")}) == [f"--output-dir={case.path('x')}"]
     refused("usage", words, {"model": b"medium"}, says=["model is bytes"])
@@ -55,7 +58,8 @@ def check_every_command_returns_a_result(case):
     found = lab.collectives(backend="cpu", b=128, e=256, collective=["all_reduce", "all_gather"], quiet=True)
     assert {one.axes["collective"] for one in found.records} == {"all_reduce", "all_gather"}
     record = found.records[0]
-    assert record.ok and record.series["busbw"].unit == "GB/s" and record.provenance["command_line"].startswith("amdahl coll")
+    assert record.ok and record.series["busbw"].unit == "GB/s", record
+    assert record.provenance["command_line"].startswith("amdahl coll"), record.provenance
     plans = lab.plan(list=True, model="gpt2", devices=8).json["plans"]
     assert len(plans) > 1
     machine = str(case.path("machine.json"))
@@ -124,8 +128,8 @@ def check_default_folder_is_found(case):
 
 
 def run_python(case, words):
-    return subprocess.run([sys.executable, "-c", words], cwd=case.folder, capture_output=True, text=True, timeout=60, check=True,
-                          env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")))
+    return subprocess.run([sys.executable, "-c", words], cwd=case.folder, capture_output=True, text=True, timeout=60,
+                          check=True, env=dict(os.environ, PYTHONPATH=str(SOURCE / "python")))
 
 
 def check_data_frame(_):

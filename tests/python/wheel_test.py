@@ -1,4 +1,5 @@
-"""The wheel of this build: its content, and that it works in a fresh environment, with preprocessing against references.
+"""The wheel of this build: its content, and that it works in a fresh environment, with preprocessing against
+references.
 
 usage: wheel_test.py SOURCE_DIR BINARY_DIR; exit code 77: skipped, with the reason
 """
@@ -41,7 +42,8 @@ def build(scratch):
     environment = dict(os.environ, PYTHON=sys.executable)
     if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
         skip(f"{sys.executable} has no Python.h (Debian: python3-dev)")
-    tools = subprocess.run([SOURCE / "scripts/install_deps.sh", "wheel"], capture_output=True, text=True, env=environment)
+    tools = subprocess.run([SOURCE / "scripts/install_deps.sh", "wheel"], capture_output=True, text=True,
+                           env=environment)
     if tools.returncode != 0:
         skip(tools.stderr.strip().splitlines()[-1])
     run("cmake", "--install", BINARY, "--prefix", scratch / "prefix")
@@ -66,7 +68,8 @@ def check_content(wheel):
 def check_linking(folder):
     """Neither library, module nor program needs a library of CUDA or torch to start."""
     for name in ("bin/amdahl", "lib/libamdahl.so.0", *(path.name for path in folder.glob("_native*.so"))):
-        needed = [line.split("[")[1].rstrip("]") for line in run("readelf", "-d", folder / name).splitlines() if "NEEDED" in line]
+        lines = run("readelf", "-d", folder / name).splitlines()
+        needed = [line.split("[")[1].rstrip("]") for line in lines if "NEEDED" in line]
         assert needed and not [library for library in needed if library.startswith(CUDA)], f"{name} needs {needed}"
 
 
@@ -81,7 +84,8 @@ with tempfile.TemporaryDirectory() as scratch_name:
     run(python, "-c", EXAMPLES, cwd=scratch, env=clean)
     version = run(scratch / "venv/bin/amdahl", "--version", env=clean)
     assert version.startswith("amdahl "), version
-    check_linking(pathlib.Path(run(python, "-c", "import amdahl_lab; print(amdahl_lab.__path__[0])", env=clean, cwd=scratch).strip()))
+    folder = run(python, "-c", "import amdahl_lab; print(amdahl_lab.__path__[0])", env=clean, cwd=scratch)
+    check_linking(pathlib.Path(folder.strip()))
     if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
         print(run(python, SOURCE / "tests/python/preprocess_check.py", cwd=scratch, env=clean).splitlines()[-1])
     else:

@@ -234,7 +234,7 @@ class ScriptStudy {
                      [&] { return observer_.cancelled(); });
     if (observer_.cancelled())
       throw Error(Cause::interrupted, fmt::format("stopped by the user in {}", what),
-                  fmt::format("`report` {} for the runs before it", folder_->path().string()));
+                  fmt::format("amdahl report {} for the runs before it", folder_->path().string()));
     if (const std::optional<GroupFailure> failure = failure_of(results)) return failed(cell, run, *failure, what);
     std::vector<RankReport> ranks;
     for (int rank = 0; rank < cell.devices; ++rank)
