@@ -150,7 +150,7 @@ def check_models_of_transformers(case):
                                                     intermediate_size=128, vocab_size=100)),
                  lambda: LlamaForCausalLM(LlamaConfig(num_hidden_layers=3, hidden_size=64, num_attention_heads=4,
                                                       num_key_value_heads=2, intermediate_size=128, vocab_size=100))):
-        step = lab.trace(make, lambda model, batch: model(input_ids=batch, labels=batch).loss, tokens)
+        step = lab.trace(make, lambda model, batch: model(input_ids=batch, attention_mask=batch + 1, labels=batch).loss, tokens)
         assert step.parameters == sum(p.numel() for p in make().parameters()), step
         assert step.how.startswith("module tree") and any(block.repeats >= 2 for block in step.blocks), step
         assert step.step_flops > 0 and step.total_bytes > 4 * step.parameters, step

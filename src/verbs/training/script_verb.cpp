@@ -287,7 +287,7 @@ class ScriptStudy {
     for (const ScriptCell& cell : cells_) {
       if (!cell.lack.empty()) continue;
       if (cell.global_batch == 0)
-        throw Error(Cause::usage, "the script does not say how many samples a step has",
+        throw Error(Cause::usage, "the script does not say how many rows its steps have",
                     "`with amdahl_lab.step(samples=N):` with the rows of the rank");
       global.insert(cell.global_batch);
       per_device.insert(cell.global_batch % cell.devices == 0 ? cell.global_batch / cell.devices : -cell.devices);
