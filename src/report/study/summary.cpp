@@ -307,7 +307,7 @@ void note_busy_host(const StudyCells& cells, StudySummary& summary) {
 std::string conclude(const StudySummary& summary) {
   const size_t total = summary.comparisons.size();
   if (summary.one_device) return one_device_headline(summary);
-  const std::string many = device_text(summary.device_kind).many;
+  const std::string_view many = device_text(summary.device_kind).many;
   if (total == 0) return fmt::format("Nothing to decide: no cell on several {} has a one-device baseline.", many);
   size_t counts[4] = {}, too_few = 0;
   for (const StudyComparison& c : summary.comparisons)
