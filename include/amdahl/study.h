@@ -104,7 +104,6 @@ struct ScriptStudyConfig {
   int account_steps = 10;        // steps after the timed ones that are accounted for; 0: none
   double timeout_seconds = 600;  // of a run
   std::string output_dir;
-  uint64_t seed = 42;
   std::map<std::string, std::string> environment;  // of the processes, complete
   std::string command_line;                        // recorded
 };

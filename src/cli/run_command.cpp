@@ -81,7 +81,6 @@ Command define_run(CLI::App& app) {
                   "Steps of a run that are accounted for, after the timed ones")
       ->capture_default_str();
   add_timeout(sub, config.timeout_seconds);
-  add_seed(sub, config.seed, "Recorded");
   add_output_dir(sub, config.output_dir, "results/local/run-TIME");
   add_html(sub, args->output);
   add_output_options(sub, args->output);
@@ -89,7 +88,7 @@ Command define_run(CLI::App& app) {
   offer_lists(sub, {"--devices", "--wrap", "--batch-sizes"});
   offer_files(sub, {"--python"});
   arrange(sub, {{"Script", "--devices --backend +--python +--wrap +--batch-sizes"},
-                {"Sampling", "--runs --warmup --steps +--account-steps +--timeout +--seed"},
+                {"Sampling", "--runs --warmup --steps +--account-steps +--timeout"},
                 {"Output", "--output-dir --html"}});
   return {sub, [args](const std::string& command_line) { return run_parsed_run(*args, command_line); }};
 }

@@ -57,6 +57,7 @@ def prepare(case):
         os.symlink(SOURCE / name, case.path(name))
     shutil.copytree(SOURCE / "results/h200/virtual-shards", case.path("results/h200"))
     shutil.copy(SOURCE / "data/prices.toml", case.path("my-prices.toml"))
+    shutil.copy(SOURCE / "examples/python/train_ddp.py", case.path("train.py"))
 
 
 def check_examples_of_help_texts(case):

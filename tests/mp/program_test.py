@@ -69,7 +69,8 @@ def check_training(folder):
     with mp.Programs(2, mp.amdahl_env, folder, *words, "-o", "t") as world:
         world.wait_all(30)
         world.expect(0)
-        losses = {s["name"]: s["samples"][0] for s in json.loads(world.ranks[0].text())["series"]}
+        text = world.ranks[0].text()  # the name of the report stands beside the JSON
+        losses = {s["name"]: s["samples"][0] for s in json.loads(text[text.index("{"):text.rindex("}") + 1])["series"]}
         assert world.ranks[1].text() == "", world.texts()
     threads = subprocess.run([PROGRAM, *words, "-o", "u"], cwd=folder, capture_output=True, text=True, check=True, timeout=30,
                              env=mp.clean_environment())

@@ -58,7 +58,7 @@ void check(const ScriptStudyConfig& config) {
     throw Error(Cause::usage, fmt::format("`timeout` is {} s", config.timeout_seconds), "a positive number");
   for (const std::string& wrap : config.wraps)
     if (wrap != "ddp" && wrap != "fsdp2")
-      throw Error(Cause::usage, fmt::format("unknown `wraps` '{}'", printable(wrap, 40)),
+      throw Error(Cause::usage, fmt::format("unknown `wrap` '{}'", printable(wrap, 40)),
                   choices_hint(wrap, {"ddp", "fsdp2"}));
 }
 
@@ -121,7 +121,7 @@ class ScriptStudy {
  public:
   ScriptStudy(const ScriptStudyConfig& config, Observer& observer)
       : config_(config), observer_(observer), python_(python_program(config)), scratch_(config.environment) {
-    engine_.backend = config.backend, engine_.environment = config.environment, engine_.seed = config.seed;
+    engine_.backend = config.backend, engine_.environment = config.environment;
     engine_.command_line = config.command_line;
     is_cuda_ = choose_backend(engine_, FleetNeeds::devices).name == "cuda";
     counts_ = config.devices.empty() ? default_device_counts(engine_) : config.devices;
