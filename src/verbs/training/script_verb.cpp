@@ -214,7 +214,7 @@ class ScriptStudy {
     if (result.end == ChildResult::End::exited && result.code == 0) return;
     throw Error(Cause::environment_missing,
                 fmt::format("{} cannot import amdahl_lab: {}", python_, last_line(result.err)),
-                "pip install the wheel of `make wheel` there, or `python` with another interpreter");
+                "its wheel (make wheel) there, or `python` with another interpreter");
   }
 
   /// One group of fresh processes. Empty: it has not enough memory, and the cell says so. `run` -1: not counted.
