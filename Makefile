@@ -66,7 +66,7 @@ deb:  ## a Debian package in DEB_DIR (default: build)
 wheel:  ## a wheel of the Python package amdahl-lab for PYTHON (default: python3) in WHEEL_DIR (default: build/wheels)
 	@PYTHON=$(PYTHON) scripts/install_deps.sh build wheel
 	@mkdir -p build && cmake -G Ninja -B build/wheel -DCMAKE_BUILD_TYPE=Release -DAMDAHL_TESTS=OFF -DAMDAHL_WITH_MPI=OFF \
-	  -DAMDAHL_CUDA=$(WHEEL_CUDA) -DCMAKE_INSTALL_LIBDIR=lib $(CMAKE_FLAGS) >build/configure-wheel.log 2>&1 || \
+	  -DAMDAHL_CUDA=$(WHEEL_CUDA) -DAMDAHL_OPEN_CUBLAS=ON -DCMAKE_INSTALL_LIBDIR=lib $(CMAKE_FLAGS) >build/configure-wheel.log 2>&1 || \
 	  { cat build/configure-wheel.log; exit 1; }
 	@cmake --build build/wheel --parallel $(JOBS) --target amdahl_cli
 	@rm -rf build/wheel/prefix && cmake --install build/wheel --prefix build/wheel/prefix >/dev/null

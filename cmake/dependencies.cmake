@@ -57,6 +57,10 @@ if(AMDAHL_CHART_PYTHON)
   endif()
 endif()
 
+set(AMDAHL_CUBLAS CUDA::cublasLt)
+if(AMDAHL_OPEN_CUBLAS)
+  set(AMDAHL_CUBLAS "")  # src/device/cuda_cublas_lt.cpp has its functions
+endif()
 set(AMDAHL_HAVE_CUDA OFF)
 set(AMDAHL_HAVE_CUDNN OFF)
 set(AMDAHL_HAVE_NVSHMEM OFF)

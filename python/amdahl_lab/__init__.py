@@ -35,8 +35,8 @@ __all__ = [
 
 _LAZY: dict[str, tuple[str, str]] = {
     "Fit": ("._fits", "Fit"), "Trace": ("._trace", "Trace"), "Training": ("._training", "Training"),
-    "batch_size": ("._job", "batch_size"), "fits": ("._fits", "fits"), "measure": ("._measure", "measure"),
-    "trace": ("._trace", "trace"), "wrap": ("._job", "wrap"), "will_second_gpu_help": ("._second", "will_second_gpu_help"),
+    "batch_size": ("._rank._job", "batch_size"), "fits": ("._fits", "fits"), "measure": ("._measure", "measure"),
+    "trace": ("._trace", "trace"), "wrap": ("._rank._job", "wrap"), "will_second_gpu_help": ("._second", "will_second_gpu_help"),
 }  # name: (module, its name there); imported at its first use
 
 

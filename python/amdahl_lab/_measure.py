@@ -2,8 +2,9 @@
 import os
 import tempfile
 
-from . import _factory, _job
+from . import _factory
 from ._error import Error
+from ._rank import _job
 from ._verbs import run
 
 WORKER = ("-m", "amdahl_lab._worker")

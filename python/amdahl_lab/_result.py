@@ -138,12 +138,7 @@ class Result:
     def to_pandas(self) -> Any:
         """A pandas.DataFrame with one row per record: kind, the axes, status, and the first sample of each series; its
         attrs["units"] has the unit of each series. Error of cause environment-missing without pandas."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise Error("environment-missing", "to_pandas() needs pandas, which cannot be imported",
-                        "python3 -m pip install pandas, or .records", 3) from error
-        frame = pandas.DataFrame(self._rows())
+        frame = frame_of(self._rows(), ".records")
         frame.attrs["units"] = {series.name: series.unit for one in self.records for series in one.series.values()}
         return frame
 
@@ -160,6 +155,16 @@ class Result:
                              f"{self._table()}\n")
         else:
             raise Error("usage", f"save() does not know the ending of {name}", "FILE.json or FILE.html", 2)
+
+
+def frame_of(rows: list[dict[str, Any]], without: str) -> Any:
+    """A pandas.DataFrame of the rows. Error of cause environment-missing without pandas, which names what does without."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise Error("environment-missing", "to_pandas() needs pandas, which cannot be imported",
+                    f"python3 -m pip install pandas, or {without}", 3) from error
+    return pandas.DataFrame(rows)
 
 
 def records_of_run(folder: Union[str, "os.PathLike[str]"]) -> list[Record]:

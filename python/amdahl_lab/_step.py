@@ -1,5 +1,5 @@
 """`with amdahl_lab.step():` marks one training step of a script."""
-from . import _job, _session
+from ._rank import _job, _session
 
 
 class _Nothing:

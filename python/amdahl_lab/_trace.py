@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._error import Error
+from ._result import frame_of
 
 HOW_TREE = "module tree under FakeTensorMode"
 HOW_MEASURED = "measured: a step on the CPU with times of each block"
@@ -54,11 +55,7 @@ class Trace:
 
     def to_pandas(self):
         """A pandas DataFrame, one row per block."""
-        try:
-            import pandas
-        except ImportError:
-            raise Error("environment-missing", "pandas is not installed", "pip install pandas") from None
-        return pandas.DataFrame(self.rows())
+        return frame_of(self.rows(), ".rows()")
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {self.parameters:,} parameters, {self.step_flops / 1e9:,.1f} GFLOP a step ({self.how})"]

@@ -4,7 +4,8 @@ import os
 import sys
 from datetime import timedelta
 
-from . import _factory, _job, _session, _wrap
+from . import _factory, _wrap
+from ._rank import _job, _session
 from ._step import step
 from ._training import Training
 

@@ -1,7 +1,7 @@
 """Wraps a model for data parallelism, after a check that all ranks made the same one."""
 from collections import Counter
 
-from . import _job
+from ._rank import _job
 
 KINDS = ("ddp", "fsdp2")
 

@@ -7,7 +7,7 @@ import os
 import runpy
 import sys
 
-from . import _hooks, _job, _session
+from ._rank import _hooks, _job, _session
 
 USAGE = ("usage: python -m amdahl_lab.launch SCRIPT ARGS...  or  python -m amdahl_lab.launch -m MODULE ARGS...\n"
          "`amdahl run SCRIPT ARGS...` starts it for every rank.")

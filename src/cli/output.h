@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,17 @@ void show_place(const char* what, const std::string& path, const OutputOptions& 
 void show_run(const std::string& folder, const OutputOptions& output);
 /// The page alone.
 void write_page(const std::string& folder, const OutputOptions& output);
+
+/// Prints a result, the name of its report, and the page of that run, if --html asks for it.
+template <class Outcome>
+void show_reported(const Outcome& outcome, const OutputOptions& output) {
+  if (output.json)
+    show_data(to_json(outcome));
+  else
+    show(stdout, text_of(outcome));
+  show_place("report", outcome.report_path, output);
+  write_page(std::filesystem::path(outcome.report_path).parent_path(), output);
+}
 
 /// Prints the name of a written file to stdout, unless that file is stdout.
 void show_written(const std::string& file);

@@ -26,18 +26,6 @@ std::string own_package() {
   return std::filesystem::is_directory(folder / "amdahl_lab", error) ? folder.string() : std::string();
 }
 
-int run_command(const RunArgs& args) {
-  TerminalObserver observer(args.output.quiet);
-  const StudyOutcome outcome = run_script_study(args.config, observer);
-  if (args.output.json)
-    show_data(to_json(outcome));
-  else
-    show(stdout, text_of(outcome));
-  show_place("report", outcome.report_path, args.output);
-  write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
-  return 0;
-}
-
 int run_parsed_run(RunArgs& args, const std::string& command_line) {
   ScriptStudyConfig& config = args.config;
   if (!args.devices.empty()) config.devices = parse_count_list(args.devices, "--devices");
@@ -48,7 +36,9 @@ int run_parsed_run(RunArgs& args, const std::string& command_line) {
   config.package_dir = own_package();
   finish_html(args.output, config.output_dir, "run");
   if (config.output_dir.empty()) config.output_dir = default_run_dir("run");
-  return run_command(args);
+  TerminalObserver observer(args.output.quiet);
+  show_reported(run_script_study(config, observer), args.output);
+  return 0;
 }
 
 }  // namespace

@@ -47,12 +47,7 @@ int study_command(const StudyArgs& args) {
   }
   const StudyOutcome outcome = run_study(args.config, observer);
   if (!outcome.is_root || args.config.processes.is_child()) return 0;
-  if (args.output.json)
-    show_data(to_json(outcome));
-  else
-    show(stdout, text_of(outcome));
-  show_place("report", outcome.report_path, args.output);
-  write_page(std::filesystem::path(outcome.report_path).parent_path(), args.output);
+  show_reported(outcome, args.output);
   if (!outcome.nothing_fitted) return 0;
   throw Error(Cause::out_of_memory, "no cell of the study fitted into memory",
               "smaller --batch-sizes, a smaller --model, or --plan zero1 over more devices");

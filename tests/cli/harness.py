@@ -156,7 +156,7 @@ def num_records(folder):
     return path.read_text().count('"type":"record"') if path.exists() else 0
 
 
-def main(names):
+def main(names, make_case=Case):
     if not AMDAHL.exists():
         print(f"SKIP: {AMDAHL} is not built")
         sys.exit(SKIPPED)
@@ -168,7 +168,7 @@ def main(names):
         folder = tempfile.mkdtemp(prefix="amdahl-test-")
         start = time.monotonic()
         try:
-            check(Case(folder))
+            check(make_case(folder))
             passed += 1
             print(f"ok: {name[6:].replace('_', ' ')} ({time.monotonic() - start:.1f} s)")
         except Skip as reason:

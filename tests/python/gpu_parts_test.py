@@ -6,7 +6,7 @@ from models import MLP
 
 def check_partitions_sum_to_the_step(case):
     import random
-    from amdahl_lab import _spans
+    from amdahl_lab._rank import _spans
     draw = random.Random(7)
     for _ in range(500):
         spans = [(draw.choice(_spans.ORDER + ("forward",)), a, a + draw.uniform(0, 30)) for a in
@@ -28,7 +28,7 @@ def trace(events):
 
 
 def check_busy_time_of_a_trace(case):
-    from amdahl_lab import _kernels
+    from amdahl_lab._rank import _kernels
     events = trace([
         ("cuda_runtime", "cudaLaunchKernel", 10, 5, 1), ("kernel", "gemm", 100, 50, 1),
         ("cuda_runtime", "cudaLaunchKernel", 20, 5, 2), ("kernel", "ncclDevKernel_AllReduce", 120, 60, 2),  # overlaps: 100 to 180
@@ -41,7 +41,7 @@ def check_busy_time_of_a_trace(case):
 
 
 def check_gaps_leave_the_sum(case):
-    from amdahl_lab import _kernels
+    from amdahl_lab._rank import _kernels
     for busy, of_optimizer, expected in ((60, 5, {"compute": 45, "optimizer": 5, "launch_gaps": 30}),  # 100 - 60 - 10 idle
                                          (90, 25, {"compute": 60, "optimizer": 20, "launch_gaps": 0}),
                                          (0, 0, {"compute": 0, "optimizer": 0, "launch_gaps": 80}),
@@ -68,9 +68,9 @@ class Clock:
 
 def check_waits_of_streams(case):
     """A wait counts in the stream that computes and while FSDP2 is in one of its methods, else not."""
-    from amdahl_lab import _communication
-    from amdahl_lab._patches import Patches
-    from amdahl_lab._timeline import Timeline
+    from amdahl_lab._rank import _communication
+    from amdahl_lab._rank._patches import Patches
+    from amdahl_lab._rank._timeline import Timeline
 
     class Stream:
         def __init__(self, name):
@@ -98,7 +98,7 @@ def check_waits_of_streams(case):
 def check_names_of_fsdp_exist(case):
     """The classes and methods whose waits are watched."""
     lab_driver.need_torch((2, 4))
-    from amdahl_lab import _communication
+    from amdahl_lab._rank import _communication
     found = _communication.fsdp_classes()
     assert len(found) == 2 and all(callable(getattr(owner, name)) for owner, names in found for name in names), found
 

@@ -22,7 +22,7 @@ def state(torch, *objects):
 
 def check_removes_all_that_it_installed(case):
     torch = lab_driver.need_torch()
-    from amdahl_lab import _account
+    from amdahl_lab._rank import _account
     names = {}
     exec(MLP, names)
     model = names["mlp"]()

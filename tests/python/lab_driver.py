@@ -8,27 +8,23 @@ import importlib.util
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 
 SOURCE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 PACKAGE = SOURCE / "python"
-SKIPPED = 77
 GRACE_S = 3  # that other ranks have after one failed
 PARTS = ("compute_us", "exposed_us", "launch_gaps_us", "input_us", "optimizer_us")
 KEYS = {"schema", "rank", "world_size", "model", "num_parameters", "optimizer", "math", "launch", "samples", "device", "device_name",
         "facts", "window_us", "steps", "warmup", "memory_peak_bytes", "notes"}
-sys.path.insert(0, str(PACKAGE))
+sys.path[:0] = [str(PACKAGE), str(SOURCE / "tests" / "cli")]
 
-
-class Skip(Exception):
-    """Raised by a case that cannot run here, with the reason."""
+import harness  # noqa: E402
+from harness import Skip, wait_until  # noqa: E402, F401
 
 
 def need_torch(version=(0, 0)):
@@ -52,11 +48,11 @@ class Ranks:
                          enumerate(zip(self.codes, self.out, self.err)))
 
 
-class Case:
+class Case(harness.Case):
     """One check in a folder of its own, which is the working directory of what it runs."""
 
     def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
+        super().__init__(folder)
         self.jobs = 0
 
     def write(self, name, text):
@@ -133,13 +129,6 @@ def check_result(result, rank, n):
         assert {"steps", "forward_us", "backward_us", "arrivals_us", "total_communication_us", "comm_bytes"} <= set(account), account
 
 
-def wait_until(condition, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
-
-
 def is_running(pid):
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -155,26 +144,4 @@ def free_port():
 
 
 def main(names):
-    only = sys.argv[3:]
-    failed = skipped = passed = 0
-    for name, check in list(names.items()):
-        if not name.startswith("check_") or (only and name not in only):
-            continue
-        folder = tempfile.mkdtemp(prefix="amdahl-test-")
-        start = time.monotonic()
-        try:
-            check(Case(folder))
-            passed += 1
-            print(f"ok: {name[6:].replace('_', ' ')} ({time.monotonic() - start:.1f} s)", flush=True)
-        except Skip as reason:
-            skipped += 1
-            print(f"skipped: {name[6:].replace('_', ' ')}: {reason}", flush=True)
-        except Exception as problem:  # whatever goes wrong in one case, the others still run
-            failed += 1
-            print(f"FAILED: {name[6:].replace('_', ' ')}: {type(problem).__name__}: {problem}", flush=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    if failed:
-        sys.exit(f"{failed} of {failed + skipped + passed} failed")
-    if not passed:
-        sys.exit(SKIPPED)
+    harness.main(names, Case)

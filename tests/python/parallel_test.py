@@ -175,7 +175,7 @@ def check_other_ranks_that_do_not_end_are_not_waited_for(case):
     script = case.write("hangs.py", MLP + GROUP + """
 import time
 import amdahl_lab
-from amdahl_lab import _finish
+from amdahl_lab._rank import _finish
 _finish.DEADLINE_S = 1
 while True:
     with amdahl_lab.step(samples=1):

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "amdahl/report.h"
@@ -71,17 +71,15 @@ std::string python_program(const ScriptStudyConfig& config) {
               "Python 3.9 or newer, or `python` with its path");
 }
 
-std::vector<std::string> named_gpus(const std::map<std::string, std::string>& environment, size_t count) {
-  std::vector<std::string> names;
-  if (const auto given = environment.find("CUDA_VISIBLE_DEVICES"); given != environment.end())
-    for (size_t begin = 0; begin <= given->second.size();) {
-      const size_t end = std::min(given->second.find(',', begin), given->second.size());
-      if (end > begin) names.push_back(given->second.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  for (size_t i = 0; names.empty() && i < count; ++i) names.push_back(std::to_string(i));
-  while (names.size() < count) names.push_back(std::to_string(names.size()));
-  return names;
+/// The first `count` of CUDA_VISIBLE_DEVICES, or of all GPUs where it is not set.
+std::string first_gpus(const std::map<std::string, std::string>& environment, int count) {
+  const auto given = environment.find("CUDA_VISIBLE_DEVICES");
+  std::istringstream names(given == environment.end() ? "" : given->second);
+  std::vector<std::string> first;
+  for (std::string name; static_cast<int>(first.size()) < count && std::getline(names, name, ',');)
+    first.push_back(name);
+  for (int i = 0; given == environment.end() && i < count; ++i) first.push_back(std::to_string(i));
+  return fmt::format("{}", fmt::join(first, ","));
 }
 
 /// What a failed group says, by the rank that ended first: others often fail because of it.
@@ -149,7 +147,6 @@ class ScriptStudy {
     for (ScriptCell& cell : cells_) {
       const std::vector<RankReport> ranks = run_once(cell, -1);
       if (ranks.empty()) continue;
-      tell(ranks);
       cell.global_batch = global_batch_of(ranks);
       require_asked(cell);
       cell.axes = known = axes_of_report(ranks.front());
@@ -171,9 +168,7 @@ class ScriptStudy {
       for (size_t k = 0; k < cells_.size(); ++k) {
         ScriptCell& cell = cells_[run % 2 == 0 ? k : cells_.size() - 1 - k];
         if (!cell.lack.empty()) continue;
-        const std::vector<RankReport> ranks = run_once(cell, run);
-        if (!ranks.empty()) tell(ranks);
-        append(cell, run, ranks);
+        append(cell, run, run_once(cell, run));
       }
     folder_->end();
   }
@@ -196,9 +191,7 @@ class ScriptStudy {
       if (name.starts_with(kOwnVariables)) variables[name] = value;
     variables["PYTHONUNBUFFERED"] = "1";
     variables["GROUP_RANK"] = "0";
-    const auto all = named_gpus(config_.environment, is_cuda_ ? static_cast<size_t>(devices) : 0);
-    variables["CUDA_VISIBLE_DEVICES"] =
-        is_cuda_ ? fmt::format("{}", fmt::join(all.begin(), all.begin() + devices, ",")) : "";
+    variables["CUDA_VISIBLE_DEVICES"] = is_cuda_ ? first_gpus(config_.environment, devices) : "";
     // Processors are divided by the largest group, so that a process computes as fast in each cell.
     if (!variables.contains("OMP_NUM_THREADS"))
       variables["OMP_NUM_THREADS"] = std::to_string(std::max(1, num_processors() / static_cast<int>(most_)));
@@ -239,6 +232,7 @@ class ScriptStudy {
     std::vector<RankReport> ranks;
     for (int rank = 0; rank < cell.devices; ++rank)
       ranks.push_back(read_report(job, rank, results[static_cast<size_t>(rank)], what));
+    tell(ranks);
     return ranks;
   }
 

@@ -49,6 +49,4 @@ def _add_account(session, torch, group, result):
     if group:
         parts["waits_us"] = _summary.waits_us(torch, account)
         parts["total_communication_us"] = _alone.total_us(torch, _summary.bytes_of_step(account))
-    overhead = parts["step_us"] / (result["window_us"] / result["steps"]) - 1
-    result["facts"]["account_overhead"] = f"{overhead * 100:.1f} %"
     result["account"] = parts
