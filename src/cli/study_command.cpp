@@ -1,7 +1,6 @@
 // `amdahl study`.
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "cli/output.h"

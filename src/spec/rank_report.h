@@ -26,6 +26,7 @@ struct RankAccount {
   double step_us = 0;
   double forward_us = 0, backward_us = 0;  // no parts of the sum
   double compute_us = 0, exposed_us = 0, launch_gaps_us = 0, input_us = 0, optimizer_us = 0;
+  std::vector<double> waits_us;     // of each step, for later ranks in all its communications; empty: not known
   std::vector<double> arrivals_us;  // at the last communication of each step, on the host's monotonic clock
   double total_communication_us = 0, comm_bytes = 0;
 

@@ -44,6 +44,7 @@ RankAccount read_account(const Fields& fields) {
   account.optimizer_us = time_field(fields, "optimizer_us");
   account.total_communication_us = time_field(fields, "total_communication_us");
   account.comm_bytes = time_field(fields, "comm_bytes");
+  account.waits_us = numbers(fields, "waits_us");
   account.arrivals_us = numbers(fields, "arrivals_us");
   if (!(account.step_us > 0)) fields.fail("step_us", "is not positive", kRemedy);
   if (std::abs(account.parts_us() - account.step_us) > kPartsTolerance * account.step_us)

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include "stats/summary.h"
+
 namespace amdahl {
 namespace {
 
-/// Mean over the steps of the time until the last rank arrived; 0 where the ranks' steps are not the same.
+/// Mean over the steps of the time that the rank waited for later ones, else of that until the last rank arrived at the
+/// last communication; 0 where the ranks' steps are not the same.
 double waited_us(const std::vector<RankReport>& ranks, const RankAccount& own) {
+  if (!own.waits_us.empty()) return mean_of(own.waits_us);
   if (own.arrivals_us.empty()) return 0;
   double waited = 0;
   for (size_t step = 0; step < own.arrivals_us.size(); ++step) {

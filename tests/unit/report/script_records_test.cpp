@@ -46,6 +46,12 @@ TEST(ScriptRecords, WaitingIsTheTimeToTheLastArrivalAndTakenFromExposed) {
   EXPECT_DOUBLE_EQ(value(series, "throughput"), 64 / 1200e-6);
 }
 
+TEST(ScriptRecords, WaitingInAllCommunicationsComesBeforeThatInTheLast) {
+  std::vector<RankReport> ranks{report_of(0, 1e4, 250, {1000, 2000}), report_of(1, 1e4, 50, {1000, 2000})};
+  ranks[0].account->waits_us = {100, 180}, ranks[1].account->waits_us = {0, 20};
+  EXPECT_DOUBLE_EQ(account_of_reports(ranks).waiting, (140 + 10) / 2.0);
+}
+
 TEST(ScriptRecords, WaitingNeverExceedsExposed) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> time(0, 1000);
