@@ -13,7 +13,7 @@ from models import GPT, MLP, RESNET
 PROGRAM = """#!{python}
 import json, os, sys, pathlib
 words = sys.argv[1:]
-sys.argv = ["program", {source!r}]
+sys.argv = ["program", {source!r}, {source!r}]
 sys.path.insert(0, {tests!r})
 import lab_driver
 pathlib.Path("words.json").write_text(json.dumps(words))

@@ -204,6 +204,7 @@ class ScriptStudy {
     const ChildCommand probe{python_, {"-c", "import amdahl_lab.launch"}, rank_environment(1), false};
     const ChildResult result =
         run_children({probe}, Deadline::after_seconds(60), [&] { return observer_.cancelled(); })[0];
+    if (observer_.cancelled()) throw Error(Cause::interrupted, "stopped by the user before the first run");
     if (result.end == ChildResult::End::exited && result.code == 0) return;
     throw Error(Cause::environment_missing,
                 fmt::format("{} cannot import amdahl_lab: {}", python_, last_line(result.err)),
